@@ -19,6 +19,7 @@ mod plan;
 mod retry;
 mod revival;
 mod run;
+mod run_statistics;
 mod schedule_state;
 mod secret;
 mod timeline;
@@ -70,6 +71,7 @@ pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
+pub use run_statistics::{ClosedRun, Execution, RunStatistics, RunStatus};
 pub use schedule_state::{
     EditKind, OpenScheduledRuns, ScheduleEdit, ScheduleState, changes_schedule, closed_by_edit,
     rule_of, schedule_state_after_edit, schedule_state_of_new, stored_rule, stored_rule_of,

@@ -27,6 +27,8 @@ pub(crate) enum Route {
     Node,
     Pause,
     Resume,
+    RunCounts,
+    Runs,
     Operations,
     MetadataEndpoints,
     Subscriptions,
@@ -63,6 +65,7 @@ pub(crate) enum Route {
     TestRun(JobPath),
     Occurrences(JobPath),
     Explain(JobPath),
+    Statistics(JobPath),
 }
 
 impl Route {
@@ -83,6 +86,8 @@ impl Route {
             | Route::OpenApi
             | Route::Me
             | Route::Node
+            | Route::Runs
+            | Route::RunCounts
             | Route::Operations
             | Route::MetadataEndpoints
             | Route::Subscriptions
@@ -98,7 +103,8 @@ impl Route {
             | Route::Jobs(_)
             | Route::History(_)
             | Route::Occurrences(_)
-            | Route::Explain(_) => "GET, HEAD",
+            | Route::Explain(_)
+            | Route::Statistics(_) => "GET, HEAD",
             Route::Session => "POST, DELETE",
             Route::Pause => "GET, HEAD, POST",
             Route::Skip(_) => "POST, DELETE",
@@ -219,6 +225,8 @@ impl<'a> Segments<'a> {
             ("session", Route::Session),
             ("pause", Route::Pause),
             ("resume", Route::Resume),
+            ("runs", Route::Runs),
+            ("run-counts", Route::RunCounts),
         ];
         for (word, route) in words {
             if self.keywords(&["api", word]) {
@@ -315,6 +323,7 @@ impl<'a> Segments<'a> {
             [action] if action.eq_ignore_ascii_case("test-run") => Some(Route::TestRun(job)),
             [action] if action.eq_ignore_ascii_case("occurrences") => Some(Route::Occurrences(job)),
             [action] if action.eq_ignore_ascii_case("explain") => Some(Route::Explain(job)),
+            [action] if action.eq_ignore_ascii_case("statistics") => Some(Route::Statistics(job)),
             _ => None,
         })
     }
@@ -416,9 +425,12 @@ mod tests {
         is(&format!("{JC}/jobs/j/test-run"), |r| matches!(r, Route::TestRun(_)));
         is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
         is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
+        is(&format!("{JC}/jobs/j/statistics"), |r| matches!(r, Route::Statistics(_)));
         is("/events", |r| *r == Route::Events);
         is("/api/me", |r| *r == Route::Me);
         is("/API/Node", |r| *r == Route::Node);
+        is("/api/runs", |r| *r == Route::Runs);
+        is("/api/run-counts", |r| *r == Route::RunCounts);
         is("/api/jobs", |r| *r == Route::AllJobs);
         is("/api/session", |r| *r == Route::Session);
         is("/api/overview", |r| *r == Route::Overview);
@@ -491,6 +503,9 @@ mod tests {
             Route::ExpectedRuns => 36,
             Route::TestRun(_) => 37,
             Route::Skip(_) => 38,
+            Route::Statistics(_) => 39,
+            Route::Runs => 40,
+            Route::RunCounts => 41,
         }
     }
 
@@ -514,7 +529,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 39];
+        let mut seen = [false; 42];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -530,6 +545,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 39]);
+        assert_eq!(seen, [true; 42]);
     }
 }

@@ -11,10 +11,11 @@ use kalends_store::record::{
     JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
-    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
-    EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
-    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, StatesPage,
+    AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
+    DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
+    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobsPage, LeaseClock, NewestRuns,
+    OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply, Retention,
+    RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, StatesPage,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -151,6 +152,29 @@ impl ApiStore for Link {
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
         Box::pin(self.call(Access::Read, move || self.inner.ledger(job, from, to, limit)))
+    }
+}
+
+impl RunReports for Link {
+    fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>> {
+        Box::pin(self.call(Access::Read, move || self.inner.newest_runs(jobs, limit)))
+    }
+
+    fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
+        Box::pin(self.call(Access::Read, move || self.inner.listed_open_runs(query)))
+    }
+
+    fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {
+        Box::pin(self.call(Access::Read, move || self.inner.listed_closed_runs(query)))
+    }
+
+    fn run_counts(
+        &self,
+        scopes: Vec<AccessScope>,
+        from: Instant,
+        to: Instant,
+    ) -> Reply<'_, Vec<(Instant, RunCounts)>> {
+        Box::pin(self.call(Access::Read, move || self.inner.run_counts(scopes, from, to)))
     }
 }
 

@@ -13,10 +13,11 @@ use kalends_store::record::{
     HistoryRecord, JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
-    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
-    EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
-    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
+    AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
+    DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
+    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobsPage, LeaseClock, NewestRuns,
+    OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply, Retention,
+    RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
     SessionRecord, Sessions, StatesPage, StoreError, TokenId, TokenRecord, Tokens,
 };
 
@@ -166,6 +167,29 @@ impl ApiStore for MutantStore {
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
         self.inner.ledger(job, from, to, limit)
+    }
+}
+
+impl RunReports for MutantStore {
+    fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>> {
+        self.inner.newest_runs(jobs, limit)
+    }
+
+    fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
+        self.inner.listed_open_runs(query)
+    }
+
+    fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {
+        self.inner.listed_closed_runs(query)
+    }
+
+    fn run_counts(
+        &self,
+        scopes: Vec<AccessScope>,
+        from: Instant,
+        to: Instant,
+    ) -> Reply<'_, Vec<(Instant, RunCounts)>> {
+        self.inner.run_counts(scopes, from, to)
     }
 }
 

@@ -19,10 +19,11 @@ use kalends_store::record::{
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    AdminStore, ApiStore, CollectionSummary, DecideCollection, DecideJob, DecidePause, Due, Edited,
-    EditedJob, EngineStore, EventPosition, Events, Heartbeat, HistoryFilter, JobFilter, JobSearch,
-    JobSearchPage, JobsPage, LeaseClock, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
+    AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
+    DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
+    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobsPage, LeaseClock, NewestRuns,
+    OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply, Retention,
+    RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
     SessionRecord, Sessions, StatesPage, Store, StoreError, TokenId, TokenRecord, Tokens,
     UnreadableJob,
 };
@@ -204,6 +205,15 @@ impl OverviewStore for RestartableStore {
         running() -> Vec<(CollectionKey, u64)>;
         scan_states(after: Option<JobKey>, limit: usize) -> StatesPage;
         scan_schedules(after: Option<JobKey>, due_before: Instant, limit: usize) -> SchedulesPage;
+    }
+}
+
+impl RunReports for RestartableStore {
+    delegate! {
+        newest_runs(jobs: Vec<JobKey>, limit: usize) -> Vec<NewestRuns>;
+        listed_open_runs(query: OpenRunsQuery) -> OpenRunsPage;
+        listed_closed_runs(query: ClosedRunsQuery) -> ClosedRunsPage;
+        run_counts(scopes: Vec<AccessScope>, from: Instant, to: Instant) -> Vec<(Instant, RunCounts)>;
     }
 }
 

@@ -17,12 +17,15 @@ use crate::record::{
     JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, OpenRun, PauseRecord,
 };
 use crate::rejection::Rejection;
+use crate::run_reports::RunReports;
 use crate::sessions::Sessions;
 use crate::store::{LeaseClock, PauseState, Reply};
 use crate::tokens::Tokens;
 
 /// The calls of the REST API.
-pub trait ApiStore: OverviewStore + Tokens + Sessions + LeaseClock + PauseState {
+pub trait ApiStore:
+    OverviewStore + RunReports + Tokens + Sessions + LeaseClock + PauseState
+{
     /// Creates or replaces a group. Returns `true` if it is new. Fails with
     /// [`StoreError::TooManyGroups`] if its subscription has no room for a new one.
     ///

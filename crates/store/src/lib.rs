@@ -40,6 +40,7 @@ mod overview_store;
 pub mod postgres;
 pub mod record;
 mod rejection;
+mod run_reports;
 mod run_state;
 mod search;
 mod sessions;
@@ -71,6 +72,11 @@ pub use overview_store::{
     ScannedSchedule, ScannedState, SchedulesPage, SearchPosition, SearchedCollection, StatesPage,
 };
 pub use rejection::Rejection;
+pub use run_reports::{
+    ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun, MESSAGE_SCAN_MAX, NewestRuns,
+    OpenRunsPage, OpenRunsQuery, RUN_COUNTS_BUCKET, RUN_COUNTS_RETENTION, RecordedAttempts,
+    RunCounts, RunFilter, RunPosition, RunReports,
+};
 pub use sessions::{
     NewSession, SESSIONS_PER_IDENTITY_MAX, SessionHash, SessionIdentity, SessionRecord, Sessions,
 };

@@ -9,7 +9,7 @@
 //! Edits use the same rules: [`manual_run`] opens the run of a `run` request, [`close_superseded_run`]
 //! closes a run that an edit supersedes, and [`expire_claim`] ends a lease.
 
-use kalends_domain::{HistoryEntry, Lifecycle};
+use kalends_domain::{AttemptStatus, Execution, HistoryEntry, Lifecycle};
 use kalends_recurrence::Instant;
 
 use crate::engine_store::{Advance, AttemptCounts, ClaimAfter, DueJob, RunWrite, RunWriteResult};
@@ -17,6 +17,7 @@ use crate::record::{
     Cause, Claim, Disposition, FencingToken, JobKey, JobState, LedgerRecord, OpenRun, Pause,
     Progress, RunId,
 };
+use crate::run_reports::RecordedAttempts;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,8 @@ pub(crate) struct RunRow {
     pub(crate) run: OpenRun,
     /// Grows with every claim, also after the claim was released.
     pub(crate) last_token: u64,
+    /// The finished attempts.
+    pub(crate) attempts: RecordedAttempts,
 }
 
 /// The tables of a store, as seen and changed by the transaction that commits runs.
@@ -187,6 +190,8 @@ pub(crate) struct Change<'w> {
     pub(crate) run: RunChange,
     /// Occurrence records to append to the job's ledger.
     pub(crate) ledger: &'w [LedgerRecord],
+    /// Attempts of the closed run, which the only ledger row is about.
+    pub(crate) execution: Option<Execution>,
     /// Entries to append to the job's history.
     pub(crate) history: &'w [HistoryEntry],
 }
@@ -203,7 +208,7 @@ pub(crate) enum RunChange {
 
 impl Change<'_> {
     fn of_run(run: RunChange) -> Change<'static> {
-        Change { job: None, run, ledger: &[], history: &[] }
+        Change { job: None, run, ledger: &[], execution: None, history: &[] }
     }
 
     fn result(&self) -> RunWriteResult {
@@ -255,8 +260,13 @@ pub(crate) fn apply<'w>(
             Ok(Change {
                 // The run that opens here keeps the job active.
                 job: Some((on.job, advanced(job.state, *advance, Lifecycle::Active, now))),
-                run: RunChange::Open(RunRow { run, last_token: u64::from(claim.is_some()) }),
+                run: RunChange::Open(RunRow {
+                    run,
+                    last_token: u64::from(claim.is_some()),
+                    attempts: RecordedAttempts::default(),
+                }),
                 ledger: closed,
+                execution: None,
                 history: postponed,
             })
         }
@@ -267,6 +277,7 @@ pub(crate) fn apply<'w>(
                 job: Some((on.job, advanced(job.state, *advance, lifecycle, now))),
                 run: RunChange::None,
                 ledger: closed,
+                execution: None,
                 history: postponed,
             })
         }
@@ -282,6 +293,7 @@ pub(crate) fn apply<'w>(
                 job: Some((*job, advanced(row.state, *advance, lifecycle, now))),
                 run: RunChange::None,
                 ledger: &[],
+                execution: None,
                 history: &[],
             })
         }
@@ -322,16 +334,18 @@ pub(crate) fn apply<'w>(
                 }
             };
             row.run.progress = *progress;
+            row.attempts = with_entry(row.attempts, entry.as_ref());
             let counted = |job: JobRow| (row.run.job, counted(job.state, *counts));
             Ok(Change {
                 job: rows.job.map(counted),
                 run: RunChange::Update(row),
                 ledger: &[],
+                execution: None,
                 history: entry.as_slice(),
             })
         }
         RunWrite::Finish { token, entry, counts, closed, lifecycle, unused, .. } => {
-            let (RunRow { run, .. }, _) = held(rows, *token)?;
+            let (RunRow { run, attempts, .. }, _) = held(rows, *token)?;
             let ended = |job: JobRow| {
                 let mut state = counted(job.state, *counts);
                 state.consecutive_failures = match closed.disposition {
@@ -363,6 +377,7 @@ pub(crate) fn apply<'w>(
                 job: rows.job.map(ended),
                 run: RunChange::Close(run.id),
                 ledger: std::slice::from_ref(closed),
+                execution: execution(attempts, entry.as_ref(), now),
                 history: entry.as_slice(),
             })
         }
@@ -383,7 +398,7 @@ pub(crate) fn manual_run(id: RunId, job: JobKey, generation: u64, at: Instant) -
         claim: None,
         waits_for: None,
     };
-    RunRow { run, last_token: 0 }
+    RunRow { run, last_token: 0, attempts: RecordedAttempts::default() }
 }
 
 /// The state of a job after a `run` request at `at`. A finished job stays finished until the outcome of
@@ -462,6 +477,31 @@ fn held(rows: &Rows, token: FencingToken) -> Result<(RunRow, Claim), Rejected> {
     let row = rows.run.ok_or(Rejected::RunClosed)?;
     let claim = row.run.claim.filter(|claim| claim.token == token).ok_or(Rejected::ClaimLost)?;
     Ok((row, claim))
+}
+
+/// The attempts of a run after a history entry.
+fn with_entry(attempts: RecordedAttempts, entry: Option<&HistoryEntry>) -> RecordedAttempts {
+    match entry.filter(|entry| entry.status != AttemptStatus::Postponed) {
+        None => attempts,
+        Some(entry) => RecordedAttempts {
+            count: attempts.count + 1,
+            first_started: attempts.first_started.or(Some(entry.started)),
+        },
+    }
+}
+
+/// The attempts of a run that closes at `now` with this entry; `None` if it made none.
+fn execution(
+    attempts: RecordedAttempts,
+    entry: Option<&HistoryEntry>,
+    now: Instant,
+) -> Option<Execution> {
+    let attempts = with_entry(attempts, entry);
+    Some(Execution {
+        started: attempts.first_started?,
+        ended: entry.map_or(now, |entry| entry.ended),
+        attempts: attempts.count,
+    })
 }
 
 fn advanced(mut state: JobState, advance: Advance, lifecycle: Lifecycle, now: Instant) -> JobState {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`ApiStore`] | the REST API: groups, collections, jobs, history, events, tokens, sessions |
 //! | [`OverviewStore`] | the REST API: reads over all collections |
+//! | [`RunReports`] | the REST API: runs over all jobs, and their counts |
 //! | [`EngineStore`] | the engine: due jobs, claims, commits of runs, retention, invariant scan |
 //! | [`AdminStore`] | operators' tools |
 //! | [`StoreHealth`] | readiness checks and metrics |
@@ -23,6 +24,8 @@ use crate::api_store::ApiStore;
 use crate::engine_store::EngineStore;
 use crate::error::StoreError;
 use crate::record::PauseRecord;
+#[cfg(doc)]
+use crate::run_reports::RunReports;
 
 /// The result of a call, when it arrives.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

@@ -35,6 +35,7 @@ mod patch;
 mod pause;
 mod quoting;
 mod recurrence;
+mod run;
 mod shape;
 mod stored_secrets;
 mod tags;
@@ -71,6 +72,10 @@ pub use patch::{ignore_final_state, merge_patch, patch_collection, patch_job};
 pub use pause::{PauseRequest, write_pause};
 pub use quoting::quoted;
 pub use recurrence::{read_definition, write_recurrence};
+pub use run::{
+    JobOfRun, NewestRunsOfJob, OpenRunDescription, RunCountsOfTime, write_closed_run,
+    write_open_run, write_run_counts, write_statistics,
+};
 pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};
 pub use timeline::{ExplainContext, write_closed_occurrence, write_explanation, write_occurrence};
 pub use version::Version;

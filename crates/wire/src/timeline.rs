@@ -100,7 +100,7 @@ pub fn write_explanation<'a>(
         .into()
 }
 
-fn cause_text(cause: Cause) -> &'static str {
+pub(crate) fn cause_text(cause: Cause) -> &'static str {
     match cause {
         Cause::Scheduled => "Scheduled",
         Cause::Manual => "Manual",
@@ -114,7 +114,7 @@ pub(crate) fn role_text(role: ActionRole) -> &'static str {
     }
 }
 
-fn disposition_text(disposition: Disposition) -> &'static str {
+pub(crate) fn disposition_text(disposition: Disposition) -> &'static str {
     match disposition {
         Disposition::Completed => "Completed",
         Disposition::Failed => "Failed",
@@ -128,7 +128,7 @@ fn disposition_text(disposition: Disposition) -> &'static str {
     }
 }
 
-fn state_text(state: &OccurrenceState) -> &'static str {
+pub(crate) fn state_text(state: &OccurrenceState) -> &'static str {
     match state {
         OccurrenceState::Closed(disposition, _) => disposition_text(*disposition),
         OccurrenceState::InFlight(RunInFlight { is_claimed: true, .. }) => "Running",

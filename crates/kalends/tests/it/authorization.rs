@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 48] = [
+const OPERATIONS: [(&str, &str, Requires); 51] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -33,6 +33,8 @@ const OPERATIONS: [(&str, &str, Requires); 48] = [
     ("GET", "/events", Requires::Token),
     ("GET", "/api/me", Requires::Token),
     ("GET", "/api/node", Requires::Token),
+    ("GET", "/api/runs", Requires::Token),
+    ("GET", "/api/run-counts", Requires::Token),
     ("GET", "/api/jobs", Requires::Token),
     ("GET", "/api/pause", Requires::Token),
     ("POST", "/api/pause", Requires::OperateEverything),
@@ -72,6 +74,7 @@ const OPERATIONS: [(&str, &str, Requires); 48] = [
     ("GET", "C/jobs/J/history", Requires::Collection(0)),
     ("GET", "C/jobs/J/occurrences", Requires::Collection(0)),
     ("GET", "C/jobs/J/explain", Requires::Collection(0)),
+    ("GET", "C/jobs/J/statistics", Requires::Collection(0)),
     ("POST", "C/jobs/J/preview", Requires::Collection(0)),
 ];
 

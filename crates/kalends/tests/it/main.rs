@@ -48,6 +48,7 @@ mod recorded_exchange;
 mod rehearse;
 mod replay;
 mod resource_groups;
+mod run_reports;
 mod runs;
 mod schema;
 mod sessions;

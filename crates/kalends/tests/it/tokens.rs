@@ -45,10 +45,17 @@ pub(crate) fn id(token: &str) -> &str {
 
 /// A server with these settings that requires tokens, and a token with role owner and scope `/`.
 pub(crate) fn guarded(settings: &[(&str, &str)]) -> (TestServer, String) {
+    guarded_with(|command| {
+        command.envs(settings.iter().copied());
+    })
+}
+
+/// The same with a function that sets up the command.
+pub(crate) fn guarded_with(prepare: impl FnOnce(&mut Command)) -> (TestServer, String) {
     let mut owner = String::new();
     let server = TestServer::start_with(|command, folder| {
         owner = create(folder, "owner", "/", &["--name", "admin"]);
-        command.envs(settings.iter().copied());
+        prepare(command);
     });
     (server, owner)
 }

@@ -51,6 +51,9 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             (Requirement::Token, "Microsoft.Resources/subscriptions/read")
         }
         Route::Me => (Requirement::Token, "Microsoft.Scheduler/me/read"),
+        // The responses cover the collections that the caller may read.
+        Route::Runs => (Requirement::Token, "Microsoft.Scheduler/runs/read"),
+        Route::RunCounts => (Requirement::Token, "Microsoft.Scheduler/runCounts/read"),
         // The handler leaves out what only readers of everything may see.
         Route::Node => (Requirement::Token, "Microsoft.Scheduler/node/read"),
         Route::Session if deletes => (Requirement::Token, "Microsoft.Scheduler/sessions/delete"),
@@ -160,6 +163,10 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         Route::TestRun(path) => (
             collection(Write, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/testRun/action",
+        ),
+        Route::Statistics(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/statistics/read",
         ),
         Route::Preview(path) => (
             collection(Read, &path.collection),

@@ -126,6 +126,14 @@ impl Caller {
         self.grants.iter().any(|grant| grant.allows(permission, scope))
     }
 
+    /// The scopes that the caller may read.
+    pub(crate) fn readable_scopes(&self) -> Vec<AccessScope> {
+        match self.may(Permission::Read, &AccessScope::Everything) {
+            true => vec![AccessScope::Everything],
+            false => self.grants.iter().map(|grant| grant.scope.clone()).collect(),
+        }
+    }
+
     /// Whether the caller has a permission in any scope.
     pub(crate) fn may_anywhere(&self, permission: Permission) -> bool {
         self.grants.iter().any(|grant| grant.role.permission() >= permission)

@@ -23,9 +23,12 @@ mod pause;
 mod preview;
 mod providers;
 mod readable_collections;
+mod run_counts;
+mod runs;
 mod search;
 mod session;
 mod skip;
+mod statistics;
 mod test_run;
 
 use std::panic::AssertUnwindSafe;
@@ -314,6 +317,8 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Node => Box::pin(node::describe(request)).await,
         Route::Pause => Box::pin(pause::pause(request)).await,
         Route::Resume => Box::pin(pause::resume(request)).await,
+        Route::Runs => Box::pin(runs::list(request)).await,
+        Route::RunCounts => Box::pin(run_counts::get(request)).await,
         Route::Operations => Ok(providers::operations()),
         Route::MetadataEndpoints => Ok(providers::endpoints(&request)),
         Route::Subscriptions => {
@@ -352,6 +357,7 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::History(path) => Box::pin(history::list(request, path)).await,
         Route::Occurrences(path) => Box::pin(occurrences::list(request, path)).await,
         Route::Explain(path) => Box::pin(explain::explain(request, path)).await,
+        Route::Statistics(path) => Box::pin(statistics::get(request, path)).await,
     }
 }
 

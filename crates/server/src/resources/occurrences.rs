@@ -196,7 +196,8 @@ impl JobTimeline {
     }
 }
 
-fn open_run(run: &OpenRun) -> RunInFlight {
+/// The state of an open run.
+pub(super) fn open_run(run: &OpenRun) -> RunInFlight {
     RunInFlight {
         scheduled: run.scheduled,
         cause: run.cause,

@@ -94,7 +94,7 @@ CREATE TABLE ledger (
     cause INTEGER NOT NULL,
     disposition INTEGER NOT NULL,
     closed INTEGER NOT NULL
-) STRICT;
+, started INTEGER, ended INTEGER, attempts INTEGER) STRICT;
 
 CREATE TABLE leftovers (
     job INTEGER PRIMARY KEY,
@@ -124,6 +124,16 @@ CREATE TABLE pause (
     author TEXT NOT NULL
 );
 
+CREATE TABLE run_counts (
+    bucket INTEGER NOT NULL,
+    collection INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    skipped INTEGER NOT NULL,
+    missed INTEGER NOT NULL,
+    PRIMARY KEY (bucket, collection)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE runs (
     run INTEGER PRIMARY KEY,
     job INTEGER NOT NULL,
@@ -143,7 +153,7 @@ CREATE TABLE runs (
     lease_until INTEGER,
     -- The last fencing token. Increases with every claim, also after a release.
     last_token INTEGER NOT NULL
-, held INTEGER NOT NULL DEFAULT 0, waits_for INTEGER) STRICT;
+, held INTEGER NOT NULL DEFAULT 0, waits_for INTEGER, attempts INTEGER NOT NULL DEFAULT 0, started INTEGER) STRICT;
 
 CREATE TABLE sessions (
     hash BLOB PRIMARY KEY,
@@ -320,7 +330,14 @@ CREATE VIEW v_ledger AS SELECT
     strftime('%Y-%m-%dT%H:%M:%S', (l.closed - 9999999 * (l.closed < 0)) / 10000000,
         'unixepoch')
         || printf('.%07dZ', (l.closed % 10000000 + 10000000) % 10000000) AS closed,
-    l.generation
+    l.generation,
+    strftime('%Y-%m-%dT%H:%M:%S', (l.started - 9999999 * (l.started < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (l.started % 10000000 + 10000000) % 10000000) AS started,
+    strftime('%Y-%m-%dT%H:%M:%S', (l.ended - 9999999 * (l.ended < 0)) / 10000000,
+        'unixepoch')
+        || printf('.%07dZ', (l.ended % 10000000 + 10000000) % 10000000) AS ended,
+    l.attempts
 FROM ledger l JOIN jobs j ON j.job = l.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;
@@ -364,7 +381,8 @@ CREATE VIEW v_runs AS SELECT
         'unixepoch')
         || printf('.%07dZ', (r.lease_until % 10000000 + 10000000) % 10000000) AS lease_until,
     r.generation,
-    CASE r.waits_for & 1 WHEN 0 THEN 'Host' WHEN 1 THEN 'Collection' END AS waits_for
+    CASE r.waits_for & 1 WHEN 0 THEN 'Host' WHEN 1 THEN 'Collection' END AS waits_for,
+    r.attempts AS finished_attempts
 FROM runs r JOIN jobs j ON j.job = r.job
     JOIN collections c ON c.id = j.collection
     JOIN groups g ON g.id = c.group_id;

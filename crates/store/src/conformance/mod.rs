@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod overview;
 pub mod parked_runs;
 pub mod pauses;
+pub mod run_reports;
 pub mod runs;
 mod sample;
 pub mod sessions;
@@ -144,6 +145,16 @@ macro_rules! conformance_tests {
                 the_timing_of_an_attempt_round_trips,
                 events_of_all_jobs_are_read_in_order_from_any_position,
                 ledger_events_carry_the_state_of_their_job,
+            ]
+            run_reports: [
+                the_newest_runs_of_many_jobs_are_read_at_once,
+                runs_of_all_jobs_are_listed_newest_first,
+                a_list_of_runs_covers_only_the_given_scopes,
+                a_list_of_runs_examines_a_limited_number_of_rows_and_resumes,
+                open_runs_are_listed_with_their_attempts,
+                closed_runs_are_counted_by_time_and_collection,
+                writes_that_change_nothing_are_not_counted,
+                counts_of_runs_are_removed_after_eight_days,
             ]
             invariant_scan: [
                 every_job_is_scanned_once_with_consistent_values,

@@ -15,7 +15,7 @@ impl Tables {
         let mut history: Vec<(JobPath, HistoryRecord)> = history.collect();
         history.sort_by_key(|(_, record)| record.sequence);
         let ledger = self.ledger.iter().flat_map(|(key, rows)| {
-            rows.iter().filter_map(|(number, row)| self.ledger_event(*key, *number, row))
+            rows.iter().filter_map(|(number, row)| self.ledger_event(*key, *number, &row.record))
         });
         let mut ledger: Vec<(JobPath, LedgerEvent)> = ledger.collect();
         ledger.sort_by_key(|(_, record)| record.number);

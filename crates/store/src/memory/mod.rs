@@ -4,6 +4,7 @@
 mod events;
 mod invariant_scan;
 mod overview;
+mod run_reports;
 mod sessions;
 mod tables;
 mod tokens;
@@ -37,6 +38,9 @@ use crate::record::{
     CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
     JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey,
     both_enabled_since, enabled_since,
+};
+use crate::run_reports::{
+    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunReports,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};
@@ -315,7 +319,7 @@ impl ApiStore for MemoryStore {
         limit: usize,
     ) -> Reply<'_, Vec<LedgerRecord>> {
         let tables = self.tables();
-        let rows = tables.ledger.get(&job).into_iter().flatten().map(|(_, row)| row);
+        let rows = tables.ledger.get(&job).into_iter().flatten().map(|(_, row)| &row.record);
         let mut rows: Vec<_> =
             rows.filter(|row| row.to >= from && row.from <= to).cloned().collect();
         rows.sort_by_key(|row| (row.from, row.to));
@@ -363,6 +367,30 @@ impl OverviewStore for MemoryStore {
         limit: usize,
     ) -> Reply<'_, SchedulesPage> {
         ready(Ok(self.tables().scan_schedules(after, due_before, limit)))
+    }
+}
+
+impl RunReports for MemoryStore {
+    fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>> {
+        let tables = self.tables();
+        ready(Ok(jobs.iter().map(|job| tables.newest_runs(*job, limit)).collect()))
+    }
+
+    fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
+        ready(Ok(self.tables().listed_open_runs(&query)))
+    }
+
+    fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {
+        ready(Ok(self.tables().listed_closed_runs(&query)))
+    }
+
+    fn run_counts(
+        &self,
+        scopes: Vec<AccessScope>,
+        from: Instant,
+        to: Instant,
+    ) -> Reply<'_, Vec<(Instant, RunCounts)>> {
+        ready(Ok(self.tables().read_run_counts(&scopes, from, to)))
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
 use kalends_domain::{
-    CollectionPath, CollectionState, GroupPath, JobPath, Lifecycle, SubscriptionId, Switch,
+    ClosedRun, CollectionPath, CollectionState, Execution, GroupPath, JobPath, Lifecycle,
+    SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -16,6 +17,7 @@ use crate::record::{
     GroupRecord, HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, NodeId, OpenRun,
     Pause, PauseRecord, RunId, both_enabled_since, edited_job,
 };
+use crate::run_reports::{RUN_COUNTS_RETENTION, RunCounts, bucket_of, count_rows};
 use crate::run_state::{
     self, Change, RunChange, RunRow, RunTables, close_superseded_run, expire_claim, manual_run,
     state_after_run_request, unpark,
@@ -34,7 +36,9 @@ pub(super) struct Tables {
     pub(super) paths: HashMap<JobKey, JobPath>,
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) history: BTreeMap<JobKey, Vec<HistoryRecord>>,
-    pub(super) ledger: BTreeMap<JobKey, Vec<(u64, LedgerRecord)>>,
+    pub(super) ledger: BTreeMap<JobKey, Vec<(u64, ClosedRun)>>,
+    /// Counts of closed runs by bucket and collection.
+    pub(super) run_counts: BTreeMap<(i64, i64), RunCounts>,
     pub(super) tokens: BTreeMap<TokenId, TokenRecord>,
     pub(super) sessions: BTreeMap<SessionHash, SessionRecord>,
     /// The newest pause of all jobs.
@@ -141,8 +145,8 @@ impl Tables {
         }
         let parked: Vec<_> = self.runs_of(record.key).filter_map(unpark).collect();
         self.runs.extend(parked.into_iter().map(|row| (row.run.id, row)));
-        self.append_ledger(record.key, closed_by_edit);
         self.paths.insert(record.key, record.path.clone());
+        self.append_ledger(record.key, closed_by_edit, None);
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
         record
     }
@@ -151,7 +155,7 @@ impl Tables {
         for run in Tables::open_runs(self, job) {
             if let Some(record) = close_superseded_run(&run, now) {
                 self.runs.remove(&run.id);
-                self.append_ledger(job, [record]);
+                self.append_ledger(job, [record], None);
             }
         }
     }
@@ -232,10 +236,22 @@ impl Tables {
         record
     }
 
-    fn append_ledger(&mut self, job: JobKey, rows: impl IntoIterator<Item = LedgerRecord>) {
-        for row in rows {
+    fn append_ledger(
+        &mut self,
+        job: JobKey,
+        rows: impl IntoIterator<Item = LedgerRecord>,
+        execution: Option<Execution>,
+    ) {
+        let collection = self.paths.get(&job).map(|path| &path.collection);
+        let collection = collection.and_then(|path| self.collection_keys.get(path)).copied();
+        for record in rows {
+            let counts = count_rows(collection.map(|key| (key.0, &record)));
+            for (position, counts) in counts {
+                self.run_counts.entry(position).or_default().add(counts);
+            }
             self.last_ledger_row += 1;
-            self.ledger.entry(job).or_default().push((self.last_ledger_row, row));
+            let row = (self.last_ledger_row, ClosedRun { record, execution });
+            self.ledger.entry(job).or_default().push(row);
         }
     }
 
@@ -256,7 +272,7 @@ impl Tables {
             });
         }
         for rows in self.ledger.values_mut() {
-            rows.retain(|(_, row)| !remove_if(row.closed < oldest));
+            rows.retain(|(_, row)| !remove_if(row.record.closed < oldest));
         }
         self.sessions.retain(|_, session| !remove_if(session.expires < now));
         let finished_before = now.saturating_sub(retention.finished_jobs);
@@ -267,6 +283,8 @@ impl Tables {
         let finished: Vec<_> =
             finished.map(|record| record.path.clone()).filter(|_| remove_if(true)).collect();
         finished.iter().for_each(|path| self.delete_job(path));
+        let oldest = bucket_of(now.saturating_sub(RUN_COUNTS_RETENTION));
+        self.run_counts.retain(|(bucket, _), _| *bucket >= oldest);
         limit - left
     }
 }
@@ -318,7 +336,7 @@ impl RunTables for Tables {
         if let Some(row) = self.job_mut(job) {
             row.record.state = state;
         }
-        self.append_ledger(job, change.ledger.iter().cloned());
+        self.append_ledger(job, change.ledger.iter().cloned(), change.execution);
         for entry in change.history.iter().cloned() {
             self.last_sequence += 1;
             let record = HistoryRecord { sequence: self.last_sequence, entry };

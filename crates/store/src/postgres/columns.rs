@@ -86,6 +86,16 @@ macro_rules! entry_columns {
             started ended expected status message retry repeat role dns connect tls first_byte total generation)
     };
 }
+/// The columns of `row::closed_run`.
+macro_rules! closed_run_columns {
+    ($of:literal) => {
+        concat!(
+            crate::postgres::columns::ledger_columns!($of),
+            ", ",
+            crate::postgres::columns::columns!($of; started ended attempts)
+        )
+    };
+}
 /// The columns of `row::ledger`.
 macro_rules! ledger_columns {
     ($of:literal) => {
@@ -94,6 +104,7 @@ macro_rules! ledger_columns {
     };
 }
 pub(super) use {
-    collection_columns, collection_status_columns, columns, entry_columns, gate_columns,
-    job_columns, ledger_columns, pause_columns, progress_columns, run_columns, state_columns,
+    closed_run_columns, collection_columns, collection_status_columns, columns, entry_columns,
+    gate_columns, job_columns, ledger_columns, pause_columns, progress_columns, run_columns,
+    state_columns,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{JobDefinition, JobPath, Switch};
+use kalends_domain::{ClosedRun, JobDefinition, JobPath, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 use tokio_postgres::types::ToSql;
 
@@ -13,7 +13,7 @@ use crate::api_store::{
 use crate::error::StoreError;
 use crate::postgres::code::{Code, without_nul};
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
-use crate::postgres::commit::{close_runs, open_runs, write_ledger};
+use crate::postgres::commit::{ClosedRow, close_runs, open_runs, write_ledger};
 use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::edit_collection::{LockedCollection, lock_collection};
 use crate::postgres::error::PostgresError;
@@ -22,7 +22,8 @@ use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job, run};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{
-    CollectionStatus, Job, JobFacts, JobKey, JobRecord, JobState, OpenRun, RunId, edited_job,
+    CollectionStatus, Job, JobFacts, JobKey, JobRecord, JobState, LedgerRecord, OpenRun, RunId,
+    edited_job,
 };
 use crate::run_state::{close_superseded_run, manual_run, state_after_run_request};
 use crate::search::search_text;
@@ -91,7 +92,7 @@ impl Operation for EditJob<'_> {
             }
             (JobWrite::Put(put), Some(job)) => {
                 lower_due_floor(transaction, collection.id, put.state.due).await?;
-                Some(self.replace(transaction, *put, job, &open, now).await?)
+                Some(self.replace(transaction, *put, (collection.id, job), &open, now).await?)
             }
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
@@ -219,14 +220,14 @@ impl EditJob<'_> {
         &mut self,
         transaction: &Transaction<'_>,
         put: JobPut,
-        before: &JobRecord,
+        (collection, before): (i64, &JobRecord),
         open: &[OpenRun],
         now: Instant,
     ) -> Result<JobRecord, PostgresError> {
         let JobPut { definition, facts, state, waiting, closed_by_edit, .. } = put;
         let key = before.key.0;
         if waiting == WaitingRuns::Supersede {
-            close_superseded_runs(transaction, open, now).await?;
+            close_superseded_runs(transaction, collection, open, now).await?;
         }
         // The edit may have changed the host that they wait for.
         if open.iter().any(|run| run.waits_for.is_some()) {
@@ -235,7 +236,8 @@ impl EditJob<'_> {
             execute(transaction, unpark, &[&key]).await?;
         }
         if let Some(closed_by_edit) = closed_by_edit {
-            write_ledger(transaction, &[(before.key, closed_by_edit)]).await?;
+            let row = closed_row(before.key, collection, closed_by_edit);
+            write_ledger(transaction, &[row]).await?;
         }
         let text = write_definition(&definition, before.job.uid, self.codec)?;
         let update = "UPDATE jobs SET version = version + 1, definition = $2, search = $3,
@@ -389,12 +391,21 @@ async fn open_runs_of(
     Ok(open.iter().map(run).collect::<Result<_, _>>()?)
 }
 
+/// The ledger row of an occurrence that an edit closes.
+fn closed_row(job: JobKey, collection: i64, record: LedgerRecord) -> ClosedRow {
+    let run = ClosedRun { record, execution: None };
+    ClosedRow { job, collection: Some(collection), run }
+}
+
 async fn close_superseded_runs(
     transaction: &Transaction<'_>,
+    collection: i64,
     open: &[OpenRun],
     now: Instant,
 ) -> Result<(), PostgresError> {
-    let record = |run: &OpenRun| Some((run.id, (run.job, close_superseded_run(run, now)?)));
+    let record = |run: &OpenRun| {
+        Some((run.id, closed_row(run.job, collection, close_superseded_run(run, now)?)))
+    };
     let (closed, records): (Vec<_>, Vec<_>) = open.iter().filter_map(record).unzip();
     close_runs(transaction, &closed).await?;
     write_ledger(transaction, &records).await

@@ -13,7 +13,7 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 15] = [
+const MIGRATIONS: [(&str, &str); 16] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -32,6 +32,7 @@ const MIGRATIONS: [(&str, &str); 15] = [
     ("sessions", include_str!("../../migrations/postgres/0013_sessions.sql")),
     ("pause", include_str!("../../migrations/postgres/0014_pause.sql")),
     ("skip", include_str!("../../migrations/postgres/0015_skip.sql")),
+    ("run reports", include_str!("../../migrations/postgres/0016_run_reports.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

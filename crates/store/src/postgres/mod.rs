@@ -56,6 +56,7 @@ mod prune;
 mod removal;
 mod renew_leases;
 mod row;
+mod run_reports;
 mod runs;
 mod schema;
 mod search;

@@ -13,6 +13,7 @@ use crate::postgres::removal::{delete_jobs, lock_states};
 use crate::postgres::row::get;
 use crate::postgres::sessions::PruneSessions;
 use crate::postgres::transaction::{Operation, execute, query};
+use crate::run_reports::{RUN_COUNTS_RETENTION, bucket_of};
 
 /// Rows per transaction: their jobs stay locked for a few milliseconds.
 const BATCH_MAX: usize = 500;
@@ -51,6 +52,9 @@ impl PostgresStore {
                 break;
             }
         }
+        let oldest_bucket = bucket_of(now.saturating_sub(RUN_COUNTS_RETENTION));
+        // Counts are not rows of jobs: the caller does not count them.
+        while self.transact(PruneRunCounts { oldest_bucket }).await? == BATCH_MAX {}
         let finished_before = before(retention.finished_jobs);
         while left > 0 {
             let batch_max = left.min(JOBS_MAX);
@@ -137,6 +141,24 @@ impl Operation for PruneLedger {
                 WHERE closed < $1 ORDER BY closed LIMIT $2)";
         let deleted =
             execute(transaction, delete, &[&self.oldest, &rows_max(self.batch_max)]).await?;
+        Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+    }
+}
+
+/// Deletes counts of runs of buckets before `oldest_bucket`.
+struct PruneRunCounts {
+    oldest_bucket: i64,
+}
+
+impl Operation for PruneRunCounts {
+    type Output = usize;
+
+    async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<usize, PostgresError> {
+        let delete = "DELETE FROM run_counts WHERE (bucket, collection_id, session) IN (
+                SELECT bucket, collection_id, session FROM run_counts WHERE bucket < $1
+                ORDER BY bucket, collection_id, session LIMIT $2)";
+        let batch_max = rows_max(BATCH_MAX);
+        let deleted = execute(transaction, delete, &[&self.oldest_bucket, &batch_max]).await?;
         Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
     }
 }

@@ -1,8 +1,8 @@
 //! Converts rows to records. The column lists are in `columns`.
 
 use kalends_domain::{
-    CollectionName, CollectionPath, GroupName, GroupPath, HistoryEntry, JobName, JobPath, Micros,
-    NameError, SubscriptionId, Timing,
+    ClosedRun, CollectionName, CollectionPath, Execution, GroupName, GroupPath, HistoryEntry,
+    JobName, JobPath, Micros, NameError, SubscriptionId, Timing,
 };
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -16,6 +16,7 @@ use crate::record::{
     Claim, CollectionRecord, CollectionStatus, FencingToken, GroupRecord, HistoryRecord, Job,
     JobKey, JobRecord, JobState, JobUid, LedgerRecord, NodeId, OpenRun, Progress, RunId, SlotKey,
 };
+use crate::run_reports::RecordedAttempts;
 use crate::stored_form::{DefinitionCodec, read_collection, read_definition};
 
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: &str) -> Result<T, StoreError> {
@@ -187,7 +188,6 @@ pub(super) fn run(row: &Row) -> Result<OpenRun, StoreError> {
 }
 
 pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
-    let message = serde_json::from_str(get(row, "message")?);
     Ok(HistoryRecord {
         sequence: unsigned(row, "sequence")?,
         entry: HistoryEntry {
@@ -195,7 +195,7 @@ pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
             ended: at(row, "ended")?,
             expected: at(row, "expected")?,
             status: coded(row, "status")?,
-            message: message.map_err(|error| StoreError::Damaged(error.to_string()))?,
+            message: message(row)?,
             retry: unsigned_32(row, "retry")?,
             repeat: unsigned(row, "repeat")?,
             role: coded(row, "role")?,
@@ -209,6 +209,12 @@ pub(super) fn history(row: &Row) -> Result<HistoryRecord, StoreError> {
             generation: get::<Option<i64>>(row, "generation")?.map(i64::cast_unsigned),
         },
     })
+}
+
+/// The message of a history entry, which is stored as JSON.
+pub(super) fn message(row: &Row) -> Result<String, StoreError> {
+    let message = serde_json::from_str(get(row, "message")?);
+    message.map_err(|error| StoreError::Damaged(error.to_string()))
 }
 
 fn micros(row: &Row, column: &str) -> Result<Option<Micros>, StoreError> {
@@ -225,6 +231,21 @@ pub(super) fn ledger(row: &Row) -> Result<LedgerRecord, StoreError> {
         disposition: coded(row, "disposition")?,
         closed: at(row, "closed")?,
     })
+}
+
+pub(super) fn closed_run(row: &Row) -> Result<ClosedRun, StoreError> {
+    let attempts = get::<Option<i32>>(row, "attempts")?.map(i32::unsigned_abs);
+    let times = optional_at(row, "started")?.zip(optional_at(row, "ended")?);
+    let execution = times.zip(attempts);
+    let execution =
+        execution.map(|((started, ended), attempts)| Execution { started, ended, attempts });
+    Ok(ClosedRun { record: ledger(row)?, execution })
+}
+
+/// The finished attempts of an open run.
+pub(super) fn attempts(row: &Row) -> Result<RecordedAttempts, StoreError> {
+    let count = get::<i32>(row, "attempts")?.unsigned_abs();
+    Ok(RecordedAttempts { count, first_started: optional_at(row, "started")? })
 }
 
 /// The keys of a path: subscription, group and collection, each for comparison without case.

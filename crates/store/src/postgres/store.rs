@@ -36,6 +36,9 @@ use crate::record::{
     CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
     JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
+use crate::run_reports::{
+    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunReports,
+};
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 
 impl PostgresStore {
@@ -190,6 +193,29 @@ impl OverviewStore for PostgresStore {
         limit: usize,
     ) -> Reply<'_, SchedulesPage> {
         Box::pin(self.read_schedules(after, due_before, limit))
+    }
+}
+
+impl RunReports for PostgresStore {
+    fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>> {
+        Box::pin(self.read_newest_runs(jobs, limit))
+    }
+
+    fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
+        Box::pin(self.read_listed_open_runs(query))
+    }
+
+    fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {
+        Box::pin(self.read_listed_closed_runs(query))
+    }
+
+    fn run_counts(
+        &self,
+        scopes: Vec<AccessScope>,
+        from: Instant,
+        to: Instant,
+    ) -> Reply<'_, Vec<(Instant, RunCounts)>> {
+        Box::pin(self.read_run_counts(scopes, from, to))
     }
 }
 

@@ -126,6 +126,18 @@ impl PostgresTransfer {
     async fn complete(&self, mut numbers: AllocatedNumbers) -> Result<(), StoreError> {
         let count = "UPDATE collections c
              SET jobs = (SELECT count(*) FROM jobs j WHERE j.collection_id = c.id);
+             INSERT INTO run_counts
+                (bucket, collection_id, session, succeeded, failed, skipped, missed)
+             SELECT closed / 6000000000, collection_id, 0,
+                coalesce(sum(count) FILTER (WHERE disposition = 0), 0),
+                coalesce(sum(count) FILTER (WHERE disposition = 1), 0),
+                coalesce(sum(count) FILTER (WHERE disposition NOT IN (0, 1, 5)), 0),
+                coalesce(sum(count) FILTER (WHERE disposition = 5), 0)
+             FROM (SELECT closed, count, disposition, collection_id
+                   FROM ledger JOIN states USING (job)
+                   UNION ALL SELECT closed, count, disposition, 0 FROM ledger) rows
+             WHERE closed > (SELECT max(closed) FROM ledger) - 6912000000000
+             GROUP BY closed / 6000000000, collection_id;
              SELECT setval('groups_id_seq', max(id)) FROM groups";
         self.client.batch_execute(count).await.map_err(failed)?;
         for (sequence, number) in sequences(&mut numbers) {
@@ -260,7 +272,7 @@ fn read_statement(table: Table) -> &'static str {
         Table::Runs => {
             "SELECT json_build_array(r.id, r.job, r.generation, r.scheduled, r.cause, r.repeat,
                  r.role, r.retry, r.redelivery, r.next_at, r.first_started, r.owner, r.token,
-                 r.lease_until, r.last_token, r.waits_for)::text
+                 r.lease_until, r.last_token, r.waits_for, r.attempts, r.started)::text
              FROM runs r JOIN states s ON s.job = r.job
              WHERE r.id > $1 AND s.collection_id IN (SELECT id FROM collections)
              ORDER BY r.id LIMIT $2"
@@ -275,7 +287,7 @@ fn read_statement(table: Table) -> &'static str {
         }
         Table::Ledger => {
             "SELECT json_build_array(l.number, l.job, l.generation, l.first_at, l.last_at, l.count,
-                 l.cause, l.disposition, l.closed)::text
+                 l.cause, l.disposition, l.closed, l.started, l.ended, l.attempts)::text
              FROM ledger l JOIN states s ON s.job = l.job
              WHERE l.number > $1 AND s.collection_id IN (SELECT id FROM collections)
              ORDER BY l.number LIMIT $2"
@@ -336,11 +348,13 @@ fn write_statements(table: Table) -> &'static [&'static str] {
         ],
         Table::Runs => &[
             "INSERT INTO runs (id, job, generation, scheduled, cause, repeat, role, retry, redelivery,
-                 next_at, first_started, owner, token, lease_until, last_token, waits_for)
+                 next_at, first_started, owner, token, lease_until, last_token, waits_for, attempts,
+                 started)
              SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::bigint, (r->>3)::bigint,
                  (r->>4)::smallint, (r->>5)::bigint, (r->>6)::smallint, (r->>7)::bigint,
                  (r->>8)::bigint, (r->>9)::bigint, (r->>10)::bigint, (r->>11)::bigint,
-                 (r->>12)::bigint, (r->>13)::bigint, (r->>14)::bigint, (r->>15)::bigint
+                 (r->>12)::bigint, (r->>13)::bigint, (r->>14)::bigint, (r->>15)::bigint,
+                 (r->>16)::integer, (r->>17)::bigint
              FROM json_array_elements($1::text::json) r",
         ],
         Table::History => &[
@@ -354,10 +368,10 @@ fn write_statements(table: Table) -> &'static [&'static str] {
         ],
         Table::Ledger => &[
             "INSERT INTO ledger (number, job, generation, first_at, last_at, count, cause,
-                 disposition, closed)
+                 disposition, closed, started, ended, attempts)
              SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::bigint, (r->>3)::bigint,
                  (r->>4)::bigint, (r->>5)::bigint, (r->>6)::smallint, (r->>7)::smallint,
-                 (r->>8)::bigint
+                 (r->>8)::bigint, (r->>9)::bigint, (r->>10)::bigint, (r->>11)::integer
              FROM json_array_elements($1::text::json) r",
         ],
         Table::Tokens => &[
@@ -400,8 +414,16 @@ mod tests {
         ("pause", Table::Pause),
     ];
     /// Tables that are empty in a copy, or that connecting to it fills. Users sign in again.
-    const DERIVED_TABLES: [&str; 7] =
-        ["doomed", "due_floors", "key_check", "leftovers", "nodes", "schema_steps", "sessions"];
+    const DERIVED_TABLES: [&str; 8] = [
+        "doomed",
+        "due_floors",
+        "key_check",
+        "leftovers",
+        "nodes",
+        "run_counts",
+        "schema_steps",
+        "sessions",
+    ];
 
     /// Fails when a migration adds a table or a column that a copy would lose.
     #[test]

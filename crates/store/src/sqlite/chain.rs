@@ -4,7 +4,7 @@
 //! The oldest row of a job refers to a row that does not exist, because pruning removes rows from
 //! the old end. A row that is removed elsewhere is unlinked.
 
-use kalends_domain::HistoryEntry;
+use kalends_domain::{Execution, HistoryEntry};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::record::{JobKey, LedgerRecord};
@@ -146,15 +146,18 @@ pub(crate) fn append_ledger(
     job: JobKey,
     row: &mut StateRow,
     record: &LedgerRecord,
+    execution: Option<Execution>,
 ) -> SqliteResult<()> {
     let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *record;
+    transaction.count_closed(row.collection, record);
     let number = transaction
         .allocate_row_number(ChainKind::Ledger, RowTimes { oldest: closed, latest: Some(to) });
     transaction
         .connection()
         .prepare_cached(
             "INSERT INTO ledger (id, job, previous, generation, from_at, to_at, count, cause,
-                 disposition, closed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                 disposition, closed, started, ended, attempts)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute((
             number,
@@ -167,6 +170,9 @@ pub(crate) fn append_ledger(
             Coded(cause),
             Coded(disposition),
             Coded(closed),
+            execution.map(|execution| Coded(execution.started)),
+            execution.map(|execution| Coded(execution.ended)),
+            execution.map(|execution| Coded(execution.attempts)),
         ))?;
     row.newest_ledger_row = number;
     Ok(())

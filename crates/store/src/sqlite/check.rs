@@ -187,7 +187,7 @@ fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
             .execute([Coded(*run)])?;
         if let Some(row) = row {
             const SQL: &str = "INSERT INTO logged_runs
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
             open_runs::write_with(connection, SQL, row)?;
         }
     }

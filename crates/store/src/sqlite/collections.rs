@@ -1,7 +1,7 @@
 //! Statements on collections.
 
 use kalends_domain::{
-    Collection, CollectionName, CollectionPath, CollectionState, Plan, SubscriptionId,
+    AccessScope, Collection, CollectionName, CollectionPath, CollectionState, Plan, SubscriptionId,
 };
 use kalends_recurrence::{Instant, ticks_to_duration};
 use rusqlite::{Connection, OptionalExtension as _, Row};
@@ -263,4 +263,25 @@ pub(crate) fn recount(
             .execute((jobs, authenticated, id))?;
     }
     Ok(())
+}
+
+/// The numbers of the collections in a scope.
+pub(crate) fn ids_in_scope(connection: &Connection, scope: &AccessScope) -> SqliteResult<Vec<i64>> {
+    let (subscription, group, collection) = match scope {
+        AccessScope::Everything => (None, None, None),
+        AccessScope::Subscription(subscription) => (Some(subscription.key()), None, None),
+        AccessScope::Group(path) => (Some(path.subscription.key()), Some(path.group.key()), None),
+        AccessScope::Collection(path) => {
+            let group = &path.group;
+            let keys = (group.subscription.key(), group.group.key(), path.collection.key());
+            (Some(keys.0), Some(keys.1), Some(keys.2))
+        }
+    };
+    let mut statement = connection.prepare_cached(
+        "SELECT c.id FROM groups g CROSS JOIN collections c ON c.group_id = g.id
+         WHERE (?1 IS NULL OR g.subscription_key = ?1) AND (?2 IS NULL OR g.name_key = ?2)
+             AND (?3 IS NULL OR c.name_key = ?3)",
+    )?;
+    let found = statement.query((subscription, group, collection))?;
+    collect(found, |row| Ok(row.get(0)?))
 }

@@ -48,6 +48,8 @@ mod prune;
 mod queue;
 mod readers;
 mod removal;
+mod run_counts;
+mod run_reports;
 mod runs;
 mod search;
 mod sessions;

@@ -6,10 +6,12 @@ use kalends_recurrence::Instant;
 
 use crate::engine_store::Retention;
 use crate::record::JobKey;
+use crate::run_reports::RUN_COUNTS_RETENTION;
 use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::removal::delete_job;
+use crate::sqlite::run_counts;
 use crate::sqlite::sessions;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::Snapshot;
@@ -38,12 +40,19 @@ pub(crate) enum ExpiredRows {
     Jobs,
     /// Sessions, by the time at which they expire.
     Sessions,
+    /// Counts of runs, by their bucket.
+    RunCounts,
 }
 
 impl ExpiredRows {
     /// All kinds, in the order of their removal.
-    pub(crate) const ALL: [ExpiredRows; 4] =
-        [ExpiredRows::History, ExpiredRows::Ledger, ExpiredRows::Jobs, ExpiredRows::Sessions];
+    pub(crate) const ALL: [ExpiredRows; 5] = [
+        ExpiredRows::History,
+        ExpiredRows::Ledger,
+        ExpiredRows::Jobs,
+        ExpiredRows::Sessions,
+        ExpiredRows::RunCounts,
+    ];
 
     /// Rows with an earlier time have expired.
     pub(crate) fn cutoff(self, retention: Retention, now: Instant) -> Instant {
@@ -51,6 +60,7 @@ impl ExpiredRows {
             ExpiredRows::History | ExpiredRows::Ledger => retention.history_age,
             ExpiredRows::Jobs => retention.finished_jobs,
             ExpiredRows::Sessions => Duration::ZERO,
+            ExpiredRows::RunCounts => RUN_COUNTS_RETENTION,
         };
         now.saturating_sub(age)
     }
@@ -71,6 +81,11 @@ impl ExpiredRows {
             ExpiredRows::Sessions => {
                 let removed = sessions::prune(transaction.connection(), cutoff, limit)?;
                 Ok(Removed { found: removed, visible: removed })
+            }
+            ExpiredRows::RunCounts => {
+                let found = run_counts::remove(transaction.connection(), cutoff, limit)?;
+                // Counts are not rows of jobs: the caller of `prune` does not count them.
+                Ok(Removed { found, visible: 0 })
             }
         }
     }

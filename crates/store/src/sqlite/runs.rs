@@ -101,10 +101,9 @@ impl RunTables for Tables<'_> {
         // Deleting a job deletes its runs, so the state of a run's job exists.
         let Some(((job, state), (_, before))) = change.job.zip(self.row) else { return Ok(()) };
         let mut after = StateRow { state, ..before };
-        change
-            .ledger
-            .iter()
-            .try_for_each(|record| append_ledger(transaction, job, &mut after, record))?;
+        change.ledger.iter().try_for_each(|row| {
+            append_ledger(transaction, job, &mut after, row, change.execution)
+        })?;
         change
             .history
             .iter()
@@ -115,8 +114,9 @@ impl RunTables for Tables<'_> {
 
 fn open(transaction: &mut WriteTransaction, row: run_state::RunRow, collection: i64) {
     transaction.allocate_run_id();
-    let run_state::RunRow { run, last_token } = row;
-    transaction.set_run(run.id, Some(RunRow { run, last_token, collection, is_held: false }));
+    let run_state::RunRow { run, last_token, attempts } = row;
+    let row = RunRow { run, last_token, collection, is_held: false, attempts };
+    transaction.set_run(run.id, Some(row));
 }
 
 /// Opens the run of a manual `run` request.
@@ -150,7 +150,7 @@ pub(crate) fn adapt_to_edit(
         let is_held = run.cause == Cause::Scheduled && !row.switched_on;
         if let Some(record) = closed {
             transaction.set_run(run.id, None);
-            append_ledger(transaction, job, row, &record)?;
+            append_ledger(transaction, job, row, &record, None)?;
             continue;
         }
         let after = unpark(before.without_collection()).map_or(before, |row| before.with(row));

@@ -27,6 +27,9 @@ use crate::record::{
     CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
     JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
+use crate::run_reports::{
+    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunReports,
+};
 use crate::run_state;
 use crate::sessions::{SessionHash, SessionRecord, Sessions};
 use crate::sqlite::error::SqliteResult;
@@ -45,7 +48,7 @@ use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
     history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, overview_scan,
-    pause, runs, search, sessions, tokens,
+    pause, run_counts, run_reports, runs, search, sessions, tokens,
 };
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
@@ -424,6 +427,29 @@ impl OverviewStore for SqliteStore {
         self.read(move |snapshot, codec| {
             overview_scan::scan_schedules(snapshot, codec, from, limit)
         })
+    }
+}
+
+impl RunReports for SqliteStore {
+    fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>> {
+        self.read(move |snapshot, _| run_reports::newest_runs(snapshot, &jobs, limit))
+    }
+
+    fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
+        self.read(move |snapshot, _| run_reports::open_runs(snapshot, &query))
+    }
+
+    fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {
+        self.read(move |snapshot, _| run_reports::closed_runs(snapshot, &query))
+    }
+
+    fn run_counts(
+        &self,
+        scopes: Vec<AccessScope>,
+        from: Instant,
+        to: Instant,
+    ) -> Reply<'_, Vec<(Instant, RunCounts)>> {
+        self.read(move |snapshot, _| run_counts::read(snapshot.connection(), &scopes, from, to))
     }
 }
 

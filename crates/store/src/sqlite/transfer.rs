@@ -244,7 +244,7 @@ fn read_statement(table: Table) -> &'static str {
         }
         Table::Runs => {
             "SELECT run, job, generation, scheduled, cause, repeat, role, retry, redelivery, next_at,
-                 first_started, owner, token, lease_until, last_token, waits_for
+                 first_started, owner, token, lease_until, last_token, waits_for, attempts, started
              FROM runs WHERE run > ?1 AND collection IN (SELECT id FROM collections)
              ORDER BY run LIMIT ?2"
         }
@@ -257,7 +257,7 @@ fn read_statement(table: Table) -> &'static str {
         }
         Table::Ledger => {
             "SELECT l.id, l.job, l.generation, l.from_at, l.to_at, l.count, l.cause, l.disposition,
-                 l.closed
+                 l.closed, l.started, l.ended, l.attempts
              FROM ledger l CROSS JOIN state s ON s.job = l.job
              WHERE l.id > ?1 AND s.collection IN (SELECT id FROM collections)
              ORDER BY l.id LIMIT ?2"
@@ -307,8 +307,8 @@ fn write_statement(table: Table) -> &'static str {
         Table::Runs => {
             "INSERT INTO runs (run, job, generation, scheduled, cause, repeat, role, retry,
                  redelivery, next_at, first_started, owner, token, lease_until, last_token,
-                 waits_for, collection, held)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                 waits_for, attempts, started, collection, held)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
                  collection, ?5 = 0 AND switched_on = 0
              FROM state WHERE job = ?2"
         }
@@ -321,8 +321,9 @@ fn write_statement(table: Table) -> &'static str {
         }
         Table::Ledger => {
             "INSERT INTO ledger (id, job, generation, from_at, to_at, count, cause, disposition,
-                 closed, previous)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, newest_closing FROM state WHERE job = ?2"
+                 closed, started, ended, attempts, previous)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, newest_closing
+             FROM state WHERE job = ?2"
         }
         Table::Tokens => {
             "INSERT INTO tokens (id, name, hash, role, place, created, expires, revoked, last_used)
@@ -344,7 +345,7 @@ fn newest_statement(table: Table) -> &'static str {
     }
 }
 
-/// Counters of collections, finished jobs, and the times of spans of rows.
+/// Counters of collections, finished jobs, the times of spans of rows, and counts of runs.
 const DERIVED: &str = "
     UPDATE collections SET (jobs, authenticated) = (
         SELECT count(*), coalesce(sum(authenticated), 0) FROM jobs WHERE collection = collections.id);
@@ -353,6 +354,15 @@ const DERIVED: &str = "
         SELECT 0, sequence / 512, min(started) FROM history GROUP BY sequence / 512;
     INSERT INTO spans (kind, span, oldest, latest)
         SELECT 1, id / 512, min(closed), max(to_at) FROM ledger GROUP BY id / 512;
+    INSERT INTO run_counts (bucket, collection, succeeded, failed, skipped, missed)
+        SELECT closed / 6000000000, collection, sum(count * (disposition = 0)),
+            sum(count * (disposition = 1)), sum(count * (disposition NOT IN (0, 1, 5))),
+            sum(count * (disposition = 5))
+        FROM (SELECT closed, count, disposition, collection
+              FROM ledger CROSS JOIN state USING (job)
+              UNION ALL SELECT closed, count, disposition, 0 FROM ledger)
+        WHERE closed > (SELECT max(closed) FROM ledger) - 6912000000000
+        GROUP BY closed / 6000000000, collection;
 ";
 
 #[cfg(test)]
@@ -375,13 +385,14 @@ mod tests {
         ("pause", Table::Pause),
     ];
     /// Tables that are derived from others or empty in a copy. Users sign in again.
-    const DERIVED_TABLES: [&str; 9] = [
+    const DERIVED_TABLES: [&str; 10] = [
         "doomed",
         "due",
         "finished",
         "leftovers",
         "log",
         "sessions",
+        "run_counts",
         "spans",
         "sqlite_sequence",
         "tags",

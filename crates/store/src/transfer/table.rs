@@ -127,6 +127,8 @@ impl Table {
                 "lease_until",
                 "last_token",
                 "waits_for",
+                "attempts",
+                "started",
             ],
             Table::History => &[
                 "sequence",
@@ -156,6 +158,9 @@ impl Table {
                 "cause",
                 "disposition",
                 "closed",
+                "started",
+                "ended",
+                "attempts",
             ],
             Table::Tokens => &[
                 "id",

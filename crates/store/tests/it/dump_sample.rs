@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kalends_domain::{
-    AccessScope, ActionRole, AttemptStatus, Collection, CollectionState, HistoryEntry, Lifecycle,
-    Micros, Plan, Switch, Target, Timing,
+    AccessScope, ActionRole, AttemptStatus, ClosedRun, Collection, CollectionState, HistoryEntry,
+    Lifecycle, Micros, Plan, Switch, Target, Timing,
 };
 use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 use kalends_store::record::{
@@ -13,8 +13,8 @@ use kalends_store::record::{
 };
 use kalends_store::{
     AttemptCounts, ClaimAfter, CollectionContext, CollectionWrite, DueJob, HistoryFilter,
-    JobContext, JobFilter, JobFilterState, JobPut, JobWrite, Page, PauseContext, PauseWrite,
-    RunWrite, RunWriteResult, Scope, Store,
+    JobContext, JobFilter, JobFilterState, JobPut, JobWrite, ListedOpenRun, OpenRunsQuery, Page,
+    PauseContext, PauseWrite, RunFilter, RunWrite, RunWriteResult, Scope, Store,
 };
 use serde_json::{Value, json};
 
@@ -247,7 +247,15 @@ async fn expected_of_job(
         "consecutive_failures": job.state.consecutive_failures,
         "skip_until": job.state.skip_until.map(iso),
     })];
-    for run in store.open_runs(job.key).await.unwrap() {
+    let filter = RunFilter {
+        scopes: vec![AccessScope::Everything],
+        job: Some(job.key),
+        status: None,
+        from: Instant::MIN,
+        to: Instant::MAX,
+    };
+    let query = OpenRunsQuery { filter, before: None, scan_max: 1_000, limit: 1_000 };
+    for ListedOpenRun { run, attempts, .. } in store.listed_open_runs(query).await.unwrap().runs {
         lines.push(json!({
             "kind": "run",
             "collection": collection,
@@ -269,6 +277,7 @@ async fn expected_of_job(
                 true => "Collection",
                 false => "Host",
             }),
+            "finished_attempts": attempts.count,
         }));
     }
     for record in history {
@@ -294,7 +303,8 @@ async fn expected_of_job(
             "generation": entry.generation,
         }));
     }
-    for row in store.ledger(job.key, Instant::MIN, Instant::MAX, 1_000).await.unwrap() {
+    let newest = store.newest_runs(vec![job.key], 1_000).await.unwrap();
+    for ClosedRun { record: row, execution } in newest.into_iter().flat_map(|job| job.closed) {
         lines.push(json!({
             "kind": "ledger",
             "collection": collection,
@@ -306,6 +316,9 @@ async fn expected_of_job(
             "disposition": word(row.disposition),
             "closed": iso(row.closed),
             "generation": row.generation,
+            "started": execution.map(|execution| iso(execution.started)),
+            "ended": execution.map(|execution| iso(execution.ended)),
+            "attempts": execution.map(|execution| execution.attempts),
         }));
     }
     lines

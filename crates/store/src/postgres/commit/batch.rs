@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use kalends_domain::HistoryEntry;
+use kalends_domain::{ClosedRun, HistoryEntry};
 use kalends_recurrence::Instant;
 
 use crate::engine_store::DueJob;
 use crate::error::StoreError;
-use crate::record::{JobKey, JobState, LedgerRecord, OpenRun, Pause, RunId};
+use crate::postgres::commit::write::ClosedRow;
+use crate::record::{JobKey, JobState, OpenRun, Pause, RunId};
 use crate::run_state::{Change, JobRow, RunChange, RunRow, RunTables};
 
 /// Rows that were read under locks, with the changes made to them.
@@ -21,7 +22,7 @@ pub(super) struct Batch {
     updated: BTreeSet<RunId>,
     closed: Vec<RunId>,
     history: Vec<(JobKey, HistoryEntry)>,
-    ledger: Vec<(JobKey, LedgerRecord)>,
+    ledger: Vec<ClosedRow>,
     collections: BTreeMap<JobKey, i64>,
     lowered: Vec<(i64, Instant)>,
     /// The newest pause of all jobs.
@@ -35,7 +36,7 @@ pub(super) struct Changes {
     pub(super) updated: Vec<RunRow>,
     pub(super) closed: Vec<RunId>,
     pub(super) history: Vec<(JobKey, HistoryEntry)>,
-    pub(super) ledger: Vec<(JobKey, LedgerRecord)>,
+    pub(super) ledger: Vec<ClosedRow>,
     /// Collections of jobs that became due, or due earlier than before, with the new due times.
     pub(super) lowered: Vec<(i64, Instant)>,
 }
@@ -141,7 +142,11 @@ impl RunTables for Batch {
             row.state = state;
             self.changed_jobs.insert(job);
         }
-        self.ledger.extend(change.ledger.iter().map(|record| (job, record.clone())));
+        let collection = self.collections.get(&job).copied();
+        self.ledger.extend(change.ledger.iter().map(|record| {
+            let run = ClosedRun { record: record.clone(), execution: change.execution };
+            ClosedRow { job, collection, run }
+        }));
         self.history.extend(change.history.iter().map(|entry| (job, entry.clone())));
         Ok(())
     }

@@ -26,12 +26,12 @@ use crate::postgres::code::rows_max;
 use crate::postgres::columns::{run_columns, state_columns};
 use crate::postgres::error::PostgresError;
 use crate::postgres::pause::{CLOCK_AND_PAUSE, clock_and_pause_of};
-use crate::postgres::row::{get, run, state, unsigned};
+use crate::postgres::row::{attempts, get, run, state, unsigned};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{JobKey, RunId};
 use crate::run_state::{self, JobRow, RunRow};
 use batch::Batch;
-pub(super) use write::{close_runs, open_runs, write_ledger};
+pub(super) use write::{ClosedRow, close_runs, open_runs, write_ledger};
 
 /// Expires the lease of every claim.
 pub(super) struct ExpireClaims;
@@ -88,7 +88,7 @@ impl Operation for Commit {
 /// Three searches that each use an index; one search with `OR` would scan all open runs. The jobs of
 /// a deleted collection have no runs. The rows are locked because a renewal locks nothing else.
 const READ_RUNS: &str = concat!(
-    "SELECT r.last_token, ",
+    "SELECT r.last_token, r.attempts, r.started, ",
     run_columns!("r."),
     " FROM runs r JOIN states s ON s.job = r.job JOIN collections c ON c.id = s.collection_id
      WHERE r.id IN (
@@ -101,7 +101,8 @@ const READ_RUNS: &str = concat!(
 );
 
 fn run_row(row: &Row) -> Result<(RunId, RunRow), StoreError> {
-    let row = RunRow { run: run(row)?, last_token: unsigned(row, "last_token")? };
+    let (last_token, attempts) = (unsigned(row, "last_token")?, attempts(row)?);
+    let row = RunRow { run: run(row)?, last_token, attempts };
     Ok((row.run.id, row))
 }
 

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{HistoryEntry, Micros};
+use kalends_domain::{ClosedRun, HistoryEntry, Micros};
 use kalends_recurrence::Instant;
 use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
 use crate::postgres::code::Code;
 use crate::postgres::columns::{
-    entry_columns, ledger_columns, progress_columns, run_columns, state_columns,
+    closed_run_columns, entry_columns, progress_columns, run_columns, state_columns,
 };
 use crate::postgres::commit::batch::Changes;
 use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::error::PostgresError;
 use crate::postgres::transaction::execute;
-use crate::record::{JobKey, JobState, LedgerRecord, RunId};
+use crate::record::{JobKey, JobState, RunId};
+use crate::run_reports::count_rows;
 use crate::run_state::RunRow;
 
 /// Saves all changes. Pipelines the statements.
@@ -115,11 +116,11 @@ pub(in crate::postgres) async fn open_runs(
     let sql = concat!(
         "INSERT INTO runs (",
         run_columns!(""),
-        ", last_token)
+        ", last_token, attempts, started)
          SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
             $5::smallint[], $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[],
             $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-            $15::bigint[], $16::bigint[])"
+            $15::bigint[], $16::bigint[], $17::integer[], $18::bigint[])"
     );
     let mut columns = vec![
         column(runs, |row| row.run.id.0),
@@ -135,24 +136,24 @@ pub(in crate::postgres) async fn open_runs(
 
 async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(), PostgresError> {
     let sql = concat!(
-        "UPDATE runs r SET last_token = n.last_token, (",
+        "UPDATE runs r SET last_token = n.last_token, attempts = n.attempts, started = n.started, (",
         progress_columns!(""),
         ") = (",
         progress_columns!("n."),
         ") FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[],
                        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[])
+                       $11::bigint[], $12::integer[], $13::bigint[])
            AS n (id, ",
         progress_columns!(""),
-        ", last_token) WHERE r.id = n.id"
+        ", last_token, attempts, started) WHERE r.id = n.id"
     );
     let mut columns = vec![column(runs, |row| row.run.id.0)];
     columns.extend(progress(runs));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
-/// The columns that change while a run is open, and the last token.
-fn progress(runs: &[RunRow]) -> [Column; 10] {
+/// The columns that change while a run is open, the last token and the attempts.
+fn progress(runs: &[RunRow]) -> [Column; 12] {
     [
         column(runs, |row| row.run.progress.role.code()),
         column(runs, |row| i64::from(row.run.progress.retry)),
@@ -164,6 +165,8 @@ fn progress(runs: &[RunRow]) -> [Column; 10] {
         column(runs, |row| row.run.claim.map(|claim| claim.lease_until.ticks())),
         column(runs, |row| row.run.waits_for.map(|key| key.0.cast_signed())),
         column(runs, |row| row.last_token.cast_signed()),
+        column(runs, |row| row.attempts.count.cast_signed()),
+        column(runs, |row| row.attempts.first_started.map(Instant::ticks)),
     ]
 }
 
@@ -221,31 +224,79 @@ fn micros(time: Option<Micros>) -> Option<i32> {
     time.map(|time| time.get().cast_signed())
 }
 
-/// Appends ledger rows in this order.
+/// A ledger row to append.
+pub(in crate::postgres) struct ClosedRow {
+    pub(in crate::postgres) job: JobKey,
+    /// Number of its collection.
+    pub(in crate::postgres) collection: Option<i64>,
+    pub(in crate::postgres) run: ClosedRun,
+}
+
+/// Appends ledger rows in this order, and counts them.
 pub(in crate::postgres) async fn write_ledger(
     transaction: &Transaction<'_>,
-    ledger: &[(JobKey, LedgerRecord)],
+    ledger: &[ClosedRow],
 ) -> Result<(), PostgresError> {
     let sql = concat!(
         "INSERT INTO ledger (job, ",
-        ledger_columns!(""),
+        closed_run_columns!(""),
         ") SELECT job, ",
-        ledger_columns!(""),
+        closed_run_columns!(""),
         " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                      $6::smallint[], $7::smallint[], $8::bigint[]) WITH ORDINALITY
+                      $6::smallint[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[],
+                      $11::integer[]) WITH ORDINALITY
            AS n (job, ",
-        ledger_columns!(""),
+        closed_run_columns!(""),
         ", place) ORDER BY place"
     );
     let columns = vec![
-        column(ledger, |(job, _)| job.0),
-        column(ledger, |(_, record)| record.from.ticks()),
-        column(ledger, |(_, record)| record.to.ticks()),
-        column(ledger, |(_, record)| record.generation.cast_signed()),
-        column(ledger, |(_, record)| record.count.cast_signed()),
-        column(ledger, |(_, record)| record.cause.code()),
-        column(ledger, |(_, record)| record.disposition.code()),
-        column(ledger, |(_, record)| record.closed.ticks()),
+        column(ledger, |row| row.job.0),
+        column(ledger, |row| row.run.record.from.ticks()),
+        column(ledger, |row| row.run.record.to.ticks()),
+        column(ledger, |row| row.run.record.generation.cast_signed()),
+        column(ledger, |row| row.run.record.count.cast_signed()),
+        column(ledger, |row| row.run.record.cause.code()),
+        column(ledger, |row| row.run.record.disposition.code()),
+        column(ledger, |row| row.run.record.closed.ticks()),
+        column(ledger, |row| row.run.execution.map(|run| run.started.ticks())),
+        column(ledger, |row| row.run.execution.map(|run| run.ended.ticks())),
+        column(ledger, |row| row.run.execution.map(|run| run.attempts.cast_signed())),
     ];
-    write_rows(transaction, (ledger.len(), "rows of the ledger"), sql, columns).await
+    tokio::try_join!(
+        biased;
+        write_rows(transaction, (ledger.len(), "rows of the ledger"), sql, columns),
+        add_run_counts(transaction, ledger),
+    )?;
+    Ok(())
+}
+
+/// Adds the counts of ledger rows. Sessions write different rows, so that their commits do not wait for
+/// each other.
+async fn add_run_counts(
+    transaction: &Transaction<'_>,
+    ledger: &[ClosedRow],
+) -> Result<(), PostgresError> {
+    let rows = ledger.iter().filter_map(|row| Some((row.collection?, &row.run.record)));
+    let counts: Vec<_> = count_rows(rows).into_iter().collect();
+    let sql = "INSERT INTO run_counts
+            (bucket, collection_id, session, succeeded, failed, skipped, missed)
+         SELECT bucket, collection_id, pg_backend_pid() % 16, succeeded, failed, skipped, missed
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
+                     $6::bigint[])
+           AS n (bucket, collection_id, succeeded, failed, skipped, missed)
+         ORDER BY bucket, collection_id
+         ON CONFLICT (bucket, collection_id, session) DO UPDATE SET
+            succeeded = run_counts.succeeded + excluded.succeeded,
+            failed = run_counts.failed + excluded.failed,
+            skipped = run_counts.skipped + excluded.skipped,
+            missed = run_counts.missed + excluded.missed";
+    let columns = vec![
+        column(&counts, |((bucket, _), _)| *bucket),
+        column(&counts, |((_, collection), _)| *collection),
+        column(&counts, |(_, counts)| counts.succeeded.cast_signed()),
+        column(&counts, |(_, counts)| counts.failed.cast_signed()),
+        column(&counts, |(_, counts)| counts.skipped.cast_signed()),
+        column(&counts, |(_, counts)| counts.missed.cast_signed()),
+    ];
+    write_rows(transaction, (counts.len(), "counts of runs"), sql, columns).await
 }

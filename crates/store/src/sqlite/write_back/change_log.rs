@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::error::StoreError;
 use crate::record::{Claim, JobKey, JobState, OpenRun, Progress, RunId, SlotKey};
+use crate::run_reports::RecordedAttempts;
 use crate::sqlite::code::{Code, Coded};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::state::StateRow;
@@ -18,7 +19,7 @@ use crate::sqlite::write_back::dirty_rows::Version;
 use crate::sqlite::write_back::open_runs::RunRow;
 
 /// Version of the entry format. Entries of earlier versions are read, later ones are rejected.
-const FORMAT_VERSION: u64 = 5;
+const FORMAT_VERSION: u64 = 6;
 /// Version 1 had no schedule generation, time of enabling and held runs.
 const FORMAT_WITHOUT_HELD_RUNS: u64 = 1;
 /// Version 2 had no parked runs.
@@ -27,6 +28,8 @@ const FORMAT_WITHOUT_PARKED_RUNS: u64 = 2;
 const FORMAT_WITHOUT_CONSECUTIVE_FAILURES: u64 = 3;
 /// Version 4 had no skipped occurrences.
 const FORMAT_WITHOUT_SKIPS: u64 = 4;
+/// Version 5 had no attempts of runs.
+const FORMAT_WITHOUT_ATTEMPTS: u64 = 5;
 
 /// The last allocated numbers. They are never reused, even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,7 +238,7 @@ fn take_state(from: &mut &[u8], version: u64) -> Option<StateRow> {
 }
 
 fn put_run(to: &mut Vec<u8>, row: &RunRow) {
-    let RunRow { run, collection, last_token, is_held } = *row;
+    let RunRow { run, collection, last_token, is_held, attempts } = *row;
     let OpenRun { progress, claim, .. } = run;
     put_signed(to, run.job.0);
     put_signed(to, collection);
@@ -259,6 +262,8 @@ fn put_run(to: &mut Vec<u8>, row: &RunRow) {
     if let Some(SlotKey(key)) = run.waits_for {
         put(to, key);
     }
+    put(to, attempts.count.into());
+    put_instant(to, attempts.first_started);
 }
 
 fn take_run(from: &mut &[u8], id: RunId, version: u64) -> Option<RunRow> {
@@ -284,7 +289,12 @@ fn take_run(from: &mut &[u8], id: RunId, version: u64) -> Option<RunRow> {
     let is_parked = version > FORMAT_WITHOUT_PARKED_RUNS && take(from)? == 1;
     let waits_for = if is_parked { Some(SlotKey(take(from)?)) } else { None };
     let run = OpenRun { id, job, generation, scheduled, cause, repeat, progress, claim, waits_for };
-    Some(RunRow { run, collection, last_token, is_held })
+    let mut attempts = RecordedAttempts::default();
+    if version > FORMAT_WITHOUT_ATTEMPTS {
+        attempts.count = take(from)?.try_into().ok()?;
+        attempts.first_started = take_instant(from)?;
+    }
+    Some(RunRow { run, collection, last_token, is_held, attempts })
 }
 
 /// LEB128: seven bits per byte, the lowest first; the high bit is set on all but the last byte.
@@ -387,7 +397,8 @@ mod tests {
             claim,
             waits_for: claim.is_none().then_some(SlotKey(u64::MAX)),
         };
-        RunRow { run, collection: 6, last_token: 8, is_held: true }
+        let attempts = RecordedAttempts { count: 3, first_started: claim.map(|_| Instant::MIN) };
+        RunRow { run, collection: 6, last_token: 8, is_held: true, attempts }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use crate::engine_store::ParkedRuns;
 use crate::record::{Claim, JobKey, OpenRun, Progress, RunId, SlotKey};
+use crate::run_reports::RecordedAttempts;
 use crate::run_state;
 use crate::sqlite::code::{Coded, collect, read, read_option};
 use crate::sqlite::error::SqliteResult;
@@ -21,17 +22,21 @@ pub(crate) struct RunRow {
     pub(crate) last_token: u64,
     /// The run waits until its job is enabled.
     pub(crate) is_held: bool,
+    /// The finished attempts.
+    pub(crate) attempts: RecordedAttempts,
 }
 
 impl RunRow {
     /// The part of the row that the run state machine works on.
     pub(crate) fn without_collection(self) -> run_state::RunRow {
-        run_state::RunRow { run: self.run, last_token: self.last_token }
+        let RunRow { run, last_token, attempts, .. } = self;
+        run_state::RunRow { run, last_token, attempts }
     }
 
     /// The row after a change by the run state machine.
     pub(crate) fn with(self, row: run_state::RunRow) -> RunRow {
-        RunRow { run: row.run, last_token: row.last_token, ..self }
+        let run_state::RunRow { run, last_token, attempts } = row;
+        RunRow { run, last_token, attempts, ..self }
     }
 }
 
@@ -84,6 +89,14 @@ impl OpenRuns {
     pub(crate) fn of_collection(&self, collection: i64) -> impl Iterator<Item = &RunRow> {
         let rows = self.open.values().map(|cached| &cached.row);
         rows.filter(move |row| row.collection == collection)
+    }
+
+    /// At most `limit` open runs that were opened before `before`, those opened last first.
+    pub(crate) fn newest_before(&self, before: Option<RunId>, limit: usize) -> Vec<RunRow> {
+        let ids = self.open.keys().copied();
+        let mut ids: Vec<_> = ids.filter(|id| before.is_none_or(|before| *id < before)).collect();
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        ids.iter().take(limit).filter_map(|id| self.get(*id)).copied().collect()
     }
 
     /// The claimed runs, by the expiry of their lease.
@@ -242,7 +255,11 @@ pub(crate) fn read_run(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         waits_for: read_option(row, "waits_for")?,
     };
     let (collection, last_token) = (row.get("collection")?, read(row, "last_token")?);
-    Ok(RunRow { run, collection, last_token, is_held: row.get("held")? })
+    let attempts = RecordedAttempts {
+        count: read(row, "attempts")?,
+        first_started: read_option(row, "started")?,
+    };
+    Ok(RunRow { run, collection, last_token, is_held: row.get("held")?, attempts })
 }
 
 /// Inserts or replaces a row of `runs`.
@@ -250,14 +267,14 @@ pub(crate) fn write(connection: &Connection, row: &RunRow) -> SqliteResult<()> {
     const SQL: &str =
         "INSERT OR REPLACE INTO runs (run, job, collection, generation, scheduled, cause, repeat,
              role, retry, redelivery, next_at, first_started, owner, token, lease_until, last_token,
-             held, waits_for)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+             held, waits_for, attempts, started)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     write_with(connection, SQL, row)
 }
 
 /// Executes a statement with the columns of `runs` as parameters.
 pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> SqliteResult<()> {
-    let RunRow { run, collection, last_token, is_held } = *row;
+    let RunRow { run, collection, last_token, is_held, attempts } = *row;
     let OpenRun { progress, claim, waits_for, .. } = run;
     connection.prepare_cached(sql)?.execute(params![
         Coded(run.id),
@@ -278,6 +295,8 @@ pub(crate) fn write_with(connection: &Connection, sql: &str, row: &RunRow) -> Sq
         Coded(last_token),
         is_held,
         waits_for.map(Coded),
+        Coded(attempts.count),
+        attempts.first_started.map(Coded),
     ])?;
     Ok(())
 }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
-use crate::record::{JobKey, Pause, PauseRecord, RunId};
+use crate::record::{JobKey, LedgerRecord, Pause, PauseRecord, RunId};
+use crate::run_reports::{RunCounts, bucket_of};
 use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections;
 use crate::sqlite::due;
 use crate::sqlite::error::SqliteResult;
+use crate::sqlite::run_counts;
 use crate::sqlite::state::{self, ReadState, StateRow};
 use crate::sqlite::write_back::change_log::{self, LastNumbers};
 use crate::sqlite::write_back::dirty_rows::UndoEntry;
@@ -52,6 +54,8 @@ pub(crate) struct WriteTransaction {
     runs_by_job: BTreeSet<(JobKey, RunId)>,
     /// The times of the new rows of each span.
     spans: BTreeMap<(ChainKind, i64), RowTimes>,
+    /// Counts of new ledger rows in order, each with its bucket and collection.
+    run_counts: Vec<((i64, i64), RunCounts)>,
     /// Whether the transaction appends to the change log even if nothing in it changed.
     force_log_entry: bool,
     /// Values to restore on a rollback of the whole transaction.
@@ -81,6 +85,7 @@ pub(crate) struct WriteTransaction {
 struct Savepoint {
     jobs: usize,
     runs: usize,
+    run_counts: usize,
     numbers: LastNumbers,
 }
 
@@ -101,6 +106,7 @@ impl WriteTransaction {
             runs_before: Vec::new(),
             runs_by_job: BTreeSet::new(),
             spans: BTreeMap::new(),
+            run_counts: Vec::new(),
             force_log_entry: false,
             numbers_before: end.numbers,
             savepoint: Savepoint::default(),
@@ -132,7 +138,8 @@ impl WriteTransaction {
     /// Sets the savepoint of a request.
     pub(crate) fn begin_request(&mut self) {
         let (jobs, runs) = (self.jobs.len(), self.runs_before.len());
-        self.savepoint = Savepoint { jobs, runs, numbers: self.numbers };
+        let (run_counts, numbers) = (self.run_counts.len(), self.numbers);
+        self.savepoint = Savepoint { jobs, runs, run_counts, numbers };
     }
 
     /// Rolls back the changes since [`WriteTransaction::begin_request`].
@@ -150,6 +157,7 @@ impl WriteTransaction {
                 None => drop(self.runs.remove(&run)),
             }
         }
+        self.run_counts.truncate(savepoint.run_counts);
         self.numbers = savepoint.numbers;
         self.collections.clear();
         self.has_removals = true;
@@ -177,6 +185,7 @@ impl WriteTransaction {
                 )?
                 .execute((kind as i64, span, Coded(oldest), latest.map(Coded)))?;
         }
+        run_counts::add(&self.connection, std::mem::take(&mut self.run_counts))?;
         if !self.is_logged() {
             return Ok(());
         }
@@ -230,6 +239,7 @@ impl WriteTransaction {
         self.runs_before.clear();
         self.runs_by_job.clear();
         self.spans.clear();
+        self.run_counts.clear();
         self.force_log_entry = false;
         self.changed_collections = false;
         self.changed_pause = None;
@@ -295,6 +305,12 @@ impl WriteTransaction {
         span.oldest = row.oldest.min(span.oldest);
         span.latest = row.latest.max(span.latest);
         *number
+    }
+
+    /// Counts a new ledger row of a collection.
+    pub(crate) fn count_closed(&mut self, collection: i64, record: &LedgerRecord) {
+        let position = (bucket_of(record.closed), collection);
+        self.run_counts.push((position, RunCounts::of(record)));
     }
 
     /// The id of the next run.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kalends_domain::{
-    ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobName, Lifecycle, Plan, Switch,
-    Target, Timing,
+    AccessScope, ActionRole, AttemptStatus, CollectionState, HistoryEntry, JobName, Lifecycle,
+    Plan, Switch, Target, Timing,
 };
 use kalends_environment::{Clock as _, ManualClock};
 use kalends_recurrence::Instant;
@@ -17,9 +17,9 @@ use kalends_store::record::{
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
-    Advance, AttemptCounts, ClaimAfter, CollectionContext, CollectionWrite, DueJob, HistoryFilter,
-    JobContext, JobFilter, JobFilterState, JobWrite, Page, Rejection, Retention, RunWrite, Scope,
-    Store, StoreError, WaitingRuns,
+    Advance, AttemptCounts, ClaimAfter, ClosedRunsQuery, CollectionContext, CollectionWrite,
+    DueJob, HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, OpenRunsQuery, Page,
+    Rejection, Retention, RunFilter, RunWrite, Scope, Store, StoreError, WaitingRuns,
 };
 use proptest::prelude::*;
 
@@ -307,6 +307,21 @@ async fn observe(store: &dyn Store) -> Vec<String> {
         format!("{:?}", store.claimable(Instant::MAX, 100).await),
         format!("{:?}", store.check().await),
     ];
+    for collection in [None, Some("c")] {
+        let scope = collection.map_or(AccessScope::Everything, |name| {
+            AccessScope::Collection(collection_path(name).unwrap())
+        });
+        let scopes = vec![scope];
+        let filter =
+            RunFilter { scopes, job: None, status: None, from: Instant::MIN, to: Instant::MAX };
+        let scopes = filter.scopes.clone();
+        seen.push(format!("{:?}", store.run_counts(scopes, at(0), at(100_000)).await));
+        let open =
+            OpenRunsQuery { filter: filter.clone(), before: None, scan_max: 1_000, limit: 9 };
+        seen.push(format!("{:?}", store.listed_open_runs(open).await));
+        let closed = ClosedRunsQuery { filter, after: None, scan_max: 1_000, limit: 9 };
+        seen.push(format!("{:?}", store.listed_closed_runs(closed).await));
+    }
     for scope in [Scope::Subscription(subscription), Scope::Group(group)] {
         let after = Some(collection_path("C").unwrap());
         for page in [Page::first(10), Page { after, skip: 1, limit: 1 }] {
@@ -351,6 +366,7 @@ async fn observe(store: &dyn Store) -> Vec<String> {
     for key in (0..14).map(JobKey) {
         seen.push(format!("{:?}", store.jobs_for_run(vec![key]).await));
         seen.push(format!("{:?}", store.open_runs(key).await));
+        seen.push(format!("{:?}", store.newest_runs(vec![key], 3).await));
         seen.push(format!("{:?}", store.ledger(key, at(20), at(90), 2).await));
         seen.push(format!("{:?}", store.ledger(key, Instant::MIN, Instant::MAX, 100).await));
     }

@@ -1,0 +1,169 @@
+//! Closed runs: their status, and statistics over the newest ones of a job.
+
+use std::time::Duration;
+
+use kalends_recurrence::Instant;
+
+use crate::ledger::{Disposition, LedgerRecord};
+
+/// The attempts of a closed run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Start of the first attempt.
+    pub started: Instant,
+    /// End of the last attempt.
+    pub ended: Instant,
+    /// Number of attempts, including those of the error action.
+    pub attempts: u32,
+}
+
+impl Execution {
+    /// Time from the start of the first attempt to the end of the last one, with the waits between.
+    pub fn duration(&self) -> Duration {
+        self.ended.since(self.started)
+    }
+}
+
+/// A closed run, or a range of occurrences that closed without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosedRun {
+    /// The ledger row.
+    pub record: LedgerRecord,
+    /// Its attempts; `None` without an attempt, and in rows of earlier versions.
+    pub execution: Option<Execution>,
+}
+
+/// The status of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RunStatus {
+    /// It has not ended: an attempt is in flight, or the run waits for one.
+    Running,
+    /// An attempt succeeded.
+    Succeeded,
+    /// All attempts failed.
+    Failed,
+    /// It did not run by a rule: overlap, disabled, paused, quota, a request, or replaced by
+    /// an edit.
+    Skipped,
+    /// It did not run because the service was not running.
+    Missed,
+}
+
+impl RunStatus {
+    /// The status of a closed run.
+    pub fn of(disposition: Disposition) -> RunStatus {
+        match disposition {
+            Disposition::Completed => RunStatus::Succeeded,
+            Disposition::Failed => RunStatus::Failed,
+            Disposition::Missed => RunStatus::Missed,
+            Disposition::SkippedOverlap
+            | Disposition::SkippedDisabled
+            | Disposition::SkippedQuota
+            | Disposition::SkippedPaused
+            | Disposition::SkippedByRequest
+            | Disposition::Superseded => RunStatus::Skipped,
+        }
+    }
+}
+
+/// Statistics over the newest runs of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunStatistics {
+    /// Number of runs that succeeded or failed.
+    pub runs: u64,
+    /// Number of runs that succeeded.
+    pub succeeded: u64,
+    /// Median duration; `None` if no run has a known duration.
+    pub p50: Option<Duration>,
+    /// The duration that 95 % of the runs do not exceed.
+    pub p95: Option<Duration>,
+    /// Scheduled time of the oldest run that counts.
+    pub since: Option<Instant>,
+}
+
+impl RunStatistics {
+    /// Maximum number of closed runs that statistics cover.
+    pub const RUNS_MAX: usize = 100;
+
+    /// Statistics over closed runs. Occurrences that did not run do not count.
+    pub fn of(closed: &[ClosedRun]) -> RunStatistics {
+        let status = |run: &&ClosedRun| RunStatus::of(run.record.disposition);
+        let ran =
+            |run: &&ClosedRun| matches!(status(run), RunStatus::Succeeded | RunStatus::Failed);
+        let runs = || closed.iter().filter(ran);
+        let durations = runs().filter_map(|run| run.execution.as_ref().map(Execution::duration));
+        let mut durations: Vec<_> = durations.collect();
+        durations.sort_unstable();
+        RunStatistics {
+            runs: runs().count() as u64,
+            succeeded: runs().filter(|run| status(run) == RunStatus::Succeeded).count() as u64,
+            p50: percentile(&durations, 50),
+            p95: percentile(&durations, 95),
+            since: runs().map(|run| run.record.from).min(),
+        }
+    }
+}
+
+/// The nearest-rank percentile of sorted values.
+fn percentile(sorted: &[Duration], percent: usize) -> Option<Duration> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Cause;
+
+    fn at(seconds: i64) -> Instant {
+        Instant::from_ticks(seconds * 10_000_000).unwrap()
+    }
+
+    fn closed(disposition: Disposition, scheduled: i64, seconds: Option<i64>) -> ClosedRun {
+        let record = LedgerRecord {
+            generation: 1,
+            from: at(scheduled),
+            to: at(scheduled),
+            count: 1,
+            cause: Cause::Scheduled,
+            disposition,
+            closed: at(scheduled + 100),
+        };
+        let execution = seconds.map(|seconds| Execution {
+            started: at(scheduled),
+            ended: at(scheduled + seconds),
+            attempts: 1,
+        });
+        ClosedRun { record, execution }
+    }
+
+    #[test]
+    fn occurrences_that_did_not_run_do_not_count() {
+        let runs = [
+            closed(Disposition::Missed, 10, None),
+            closed(Disposition::Superseded, 20, Some(1)),
+            closed(Disposition::Completed, 60, Some(2)),
+            closed(Disposition::Failed, 30, Some(4)),
+            closed(Disposition::Completed, 40, None),
+        ];
+        let expected = RunStatistics {
+            runs: 3,
+            succeeded: 2,
+            p50: Some(Duration::from_secs(2)),
+            p95: Some(Duration::from_secs(4)),
+            since: Some(at(30)),
+        };
+        assert_eq!(RunStatistics::of(&runs), expected);
+        assert_eq!(RunStatistics::of(&[]), RunStatistics::default());
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_nearest_rank() {
+        let durations: Vec<_> = (1..=100).map(Duration::from_secs).collect();
+        assert_eq!(percentile(&durations, 50), Some(Duration::from_secs(50)));
+        assert_eq!(percentile(&durations, 95), Some(Duration::from_secs(95)));
+        assert_eq!(percentile(&durations[..20], 95), Some(Duration::from_secs(19)));
+        assert_eq!(percentile(&durations[..1], 95), Some(Duration::from_secs(1)));
+        assert_eq!(percentile(&[], 50), None);
+    }
+}

@@ -1,0 +1,262 @@
+//! Runs over all jobs, and their counts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kalends_domain::{AccessScope, ClosedRun};
+use kalends_recurrence::Instant;
+use tokio_postgres::Row;
+
+use crate::error::StoreError;
+use crate::postgres::PostgresStore;
+use crate::postgres::code::rows_max;
+use crate::postgres::columns::{closed_run_columns, run_columns};
+use crate::postgres::row::{self, get, unsigned};
+use crate::record::{JobKey, RunId};
+use crate::run_reports::{
+    ALL_COLLECTIONS, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun,
+    MESSAGE_SCAN_MAX, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunPosition,
+    buckets_between, start_of_bucket,
+};
+
+/// The path of a job, for `row::job_path`, from tables `g`, `c` and `j`.
+macro_rules! path_columns {
+    () => {
+        "j.name AS job_name, c.name AS collection_name, g.subscription, g.name AS group_name"
+    };
+}
+
+impl PostgresStore {
+    pub(super) async fn read_newest_runs(
+        &self,
+        jobs: Vec<JobKey>,
+        limit: usize,
+    ) -> Result<Vec<NewestRuns>, StoreError> {
+        // By scheduled time, which an index has for each job.
+        let sql = concat!(
+            "SELECT l.job, ",
+            closed_run_columns!("l."),
+            " FROM unnest($1::bigint[]) AS n (job)
+              JOIN jobs j ON j.key = n.job JOIN collections c ON c.id = j.collection_id
+              CROSS JOIN LATERAL (
+                SELECT * FROM ledger WHERE ledger.job = n.job
+                ORDER BY first_at DESC, last_at DESC, number DESC LIMIT $2) l
+              ORDER BY l.job, l.first_at DESC, l.last_at DESC, l.number DESC"
+        );
+        let running = "SELECT DISTINCT r.job FROM runs r JOIN jobs j ON j.key = r.job
+             JOIN collections c ON c.id = j.collection_id
+             WHERE r.job = ANY ($1) AND r.owner IS NOT NULL";
+        let keys: Vec<i64> = jobs.iter().map(|job| job.0).collect();
+        let mut distinct = keys.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut found: HashMap<i64, NewestRuns> = HashMap::new();
+        for row in self.query(sql, &[&distinct, &rows_max(limit)]).await? {
+            found.entry(get(&row, "job")?).or_default().closed.push(row::closed_run(&row)?);
+        }
+        for row in self.query(running, &[&distinct]).await? {
+            found.entry(get(&row, "job")?).or_default().is_running = true;
+        }
+        Ok(keys.iter().map(|job| found.get(job).cloned().unwrap_or_default()).collect())
+    }
+
+    pub(super) async fn read_listed_open_runs(
+        &self,
+        query: OpenRunsQuery,
+    ) -> Result<OpenRunsPage, StoreError> {
+        let sql = concat!(
+            "SELECT r.attempts, r.started, ",
+            run_columns!("r."),
+            ", ",
+            path_columns!(),
+            " FROM runs r JOIN jobs j ON j.key = r.job
+              JOIN collections c ON c.id = j.collection_id JOIN groups g ON g.id = c.group_id
+              WHERE r.id < $1 AND ($2::bigint IS NULL OR r.job = $2)
+              ORDER BY r.id DESC LIMIT $3"
+        );
+        let OpenRunsQuery { filter, before, scan_max, limit } = query;
+        let before = before.map_or(i64::MAX, |RunId(id)| id);
+        let job = filter.job.map(|job| job.0);
+        let mut page = OpenRunsPage::default();
+        let rows = self.query(sql, &[&before, &job, &rows_max(scan_max)]).await?;
+        for (index, row) in rows.iter().enumerate() {
+            let (path, run, attempts) = (row::job_path(row)?, row::run(row)?, row::attempts(row)?);
+            if filter.has_collection(&path.collection) {
+                page.runs.push(ListedOpenRun { path, run, attempts });
+            }
+            if page.runs.len() >= limit || index + 1 >= scan_max {
+                page.end = Some(run.id);
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    pub(super) async fn read_listed_closed_runs(
+        &self,
+        query: ClosedRunsQuery,
+    ) -> Result<ClosedRunsPage, StoreError> {
+        let ClosedRunsQuery { filter, after, scan_max, limit } = query;
+        let scan = rows_max(scan_max);
+        let (from, to) = (filter.from.ticks(), filter.to.ticks());
+        let rows = match filter.job {
+            // The rows of a job are ordered by their scheduled times.
+            Some(JobKey(job)) => {
+                let after = after.map_or((i64::MAX, i64::MAX, i64::MAX), |after| {
+                    (after.from.ticks(), after.to.ticks(), after.number.cast_signed())
+                });
+                let sql = concat!(
+                    "SELECT l.number, l.job, ",
+                    closed_run_columns!("l."),
+                    ", ",
+                    path_columns!(),
+                    " FROM (SELECT * FROM ledger
+                            WHERE job = $1 AND (first_at, last_at, number) < ($2, $3, $4)
+                              AND closed >= $5 AND closed < $6
+                            ORDER BY first_at DESC, last_at DESC, number DESC LIMIT $7) l
+                      JOIN jobs j ON j.key = l.job JOIN collections c ON c.id = j.collection_id
+                      JOIN groups g ON g.id = c.group_id
+                      ORDER BY l.first_at DESC, l.last_at DESC, l.number DESC"
+                );
+                self.query(sql, &[&job, &after.0, &after.1, &after.2, &from, &to, &scan]).await?
+            }
+            None => {
+                let after = after.map_or((i64::MAX, i64::MAX), |after| {
+                    (after.closed.ticks(), after.number.cast_signed())
+                });
+                let sql = concat!(
+                    "SELECT l.number, l.job, ",
+                    closed_run_columns!("l."),
+                    ", ",
+                    path_columns!(),
+                    " FROM (SELECT * FROM ledger
+                            WHERE (closed, number) < ($1, $2) AND closed >= $3 AND closed < $4
+                            ORDER BY closed DESC, number DESC LIMIT $5) l
+                      LEFT JOIN jobs j ON j.key = l.job
+                      LEFT JOIN collections c ON c.id = j.collection_id
+                      LEFT JOIN groups g ON g.id = c.group_id
+                      ORDER BY l.closed DESC, l.number DESC"
+                );
+                self.query(sql, &[&after.0, &after.1, &from, &to, &scan]).await?
+            }
+        };
+        let mut page = ClosedRunsPage::default();
+        let mut jobs = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let run = row::closed_run(row)?;
+            let position = RunPosition::of(unsigned(row, "number")?, &run.record);
+            // The rows of deleted jobs are removed later.
+            let exists = get::<Option<&str>>(row, "group_name")?.is_some();
+            if exists && filter.has_record(&run.record) {
+                let path = row::job_path(row)?;
+                if filter.has_collection(&path.collection) {
+                    jobs.push(get::<i64>(row, "job")?);
+                    page.runs.push(ListedClosedRun { path, run, message: None, position });
+                }
+            }
+            if page.runs.len() >= limit || index + 1 >= scan_max {
+                page.end = Some(position);
+                break;
+            }
+        }
+        self.add_messages(&jobs, &mut page.runs).await?;
+        Ok(page)
+    }
+
+    /// Adds the messages of last attempts, which are among the newest history entries of their jobs.
+    async fn add_messages(
+        &self,
+        jobs: &[i64],
+        runs: &mut [ListedClosedRun],
+    ) -> Result<(), StoreError> {
+        let ended = |run: &ClosedRun| run.execution.map(|execution| execution.ended.ticks());
+        let mut wanted: Vec<(i32, i64, i64, i64)> = Vec::new();
+        for ((index, run), job) in runs.iter().enumerate().zip(jobs) {
+            let index = i32::try_from(index).unwrap_or(i32::MAX);
+            let ended = ended(&run.run);
+            wanted.extend(ended.map(|ended| (index, *job, run.run.record.from.ticks(), ended)));
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT n.place, h.message
+             FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
+               AS n (place, job, expected, ended)
+             CROSS JOIN LATERAL (
+               SELECT newest.message FROM (
+                 SELECT message, expected, ended FROM history WHERE history.job = n.job
+                 ORDER BY sequence DESC LIMIT $5) newest
+               WHERE newest.expected = n.expected AND newest.ended = n.ended LIMIT 1) h";
+        let places: Vec<i32> = wanted.iter().map(|(index, ..)| *index).collect();
+        let jobs: Vec<i64> = wanted.iter().map(|(_, job, ..)| *job).collect();
+        let expected: Vec<i64> = wanted.iter().map(|(_, _, expected, _)| *expected).collect();
+        let ended: Vec<i64> = wanted.iter().map(|(.., ended)| *ended).collect();
+        let limit = rows_max(MESSAGE_SCAN_MAX);
+        for row in self.query(sql, &[&places, &jobs, &expected, &ended, &limit]).await? {
+            let place = usize::try_from(get::<i32>(&row, "place")?).ok();
+            if let Some(run) = place.and_then(|place| runs.get_mut(place)) {
+                run.message = Some(row::message(&row)?);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn read_run_counts(
+        &self,
+        scopes: Vec<AccessScope>,
+        from: Instant,
+        to: Instant,
+    ) -> Result<Vec<(Instant, RunCounts)>, StoreError> {
+        let collections = match scopes.contains(&AccessScope::Everything) {
+            true => vec![ALL_COLLECTIONS],
+            false => self.collections_in(&scopes).await?,
+        };
+        let sql =
+            "SELECT bucket, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed,
+                sum(skipped)::bigint AS skipped, sum(missed)::bigint AS missed
+             FROM run_counts WHERE bucket >= $1 AND bucket < $2 AND collection_id = ANY ($3)
+             GROUP BY bucket ORDER BY bucket";
+        let buckets = buckets_between(from, to);
+        let rows = self.query(sql, &[&buckets.start, &buckets.end, &collections]).await?;
+        let counts = |row: &Row| {
+            let counts = RunCounts {
+                succeeded: unsigned(row, "succeeded")?,
+                failed: unsigned(row, "failed")?,
+                skipped: unsigned(row, "skipped")?,
+                missed: unsigned(row, "missed")?,
+            };
+            Ok((start_of_bucket(get(row, "bucket")?), counts))
+        };
+        let by_bucket: BTreeMap<Instant, RunCounts> =
+            rows.iter().map(counts).collect::<Result<_, StoreError>>()?;
+        Ok(by_bucket.into_iter().collect())
+    }
+
+    /// The numbers of the collections in any of the scopes.
+    async fn collections_in(&self, scopes: &[AccessScope]) -> Result<Vec<i64>, StoreError> {
+        let sql = "SELECT c.id FROM groups g JOIN collections c ON c.group_id = g.id
+             WHERE ($1::text IS NULL OR g.subscription_key = $1)
+               AND ($2::text IS NULL OR g.group_key = $2)
+               AND ($3::text IS NULL OR c.collection_key = $3)";
+        let mut ids = Vec::new();
+        for scope in scopes {
+            let [subscription, group, collection] = scope_keys(scope);
+            for row in self.query(sql, &[&subscription, &group, &collection]).await? {
+                ids.push(get(&row, "id")?);
+            }
+        }
+        // Scopes may overlap.
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+}
+
+/// The keys of subscription, group and collection of a scope, as far as it has them.
+fn scope_keys(scope: &AccessScope) -> [Option<String>; 3] {
+    match scope {
+        AccessScope::Everything => [None, None, None],
+        AccessScope::Subscription(subscription) => [Some(subscription.key()), None, None],
+        AccessScope::Group(path) => [Some(path.subscription.key()), Some(path.group.key()), None],
+        AccessScope::Collection(path) => row::path_keys(path).map(Some),
+    }
+}
