@@ -25,11 +25,14 @@ export class Window {
   /** Problems that the test expects: those whose text matches. */
   #expected = [];
 
-  static async open(browser, server, { zone = "Europe/Berlin", size = DESKTOP, scheme = "light", base = `${server.url}/`, ...options } = {}) {
+  static async open(browser, server, { zone = "Europe/Berlin", size = DESKTOP, scheme = "light", base = `${server.url}/`, isFirstVisit = false, ...options } = {}) {
     const window = new Window();
     window.base = base;
-    window.context = await browser.newContext({ viewport: size, timezoneId: zone, colorScheme: scheme, locale: "en-GB", ...options });
+    window.context = await browser.newContext({ viewport: size, timezoneId: zone, colorScheme: scheme, locale: "en-GB", isMobile: size === PHONE, hasTouch: size === PHONE, ...options });
     window.context.setDefaultTimeout(15_000);
+    // On the first visit, a page tells the server the zone of the browser and reloads itself.
+    const path = new URL(base).pathname;
+    if (!isFirstVisit) await window.context.addCookies([{ name: "kalends-browser-zone", value: encodeURIComponent(zone), domain: new URL(base).hostname, path }]);
     await window.context.addInitScript(() => {
       addEventListener("securitypolicyviolation", (event) => console.error(`CSP violation: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
     });
@@ -73,7 +76,7 @@ export class Window {
     await this.ready();
   }
 
-  /** Waits until the page receives events. On the first visit it is reloaded in the zone of the browser. */
+  /** Waits until the page receives events. */
   async ready() {
     await this.page.locator('[data-connection][data-state="on"], body:not(:has([data-connection]))').first().waitFor();
   }

@@ -17,6 +17,19 @@ export async function manyJobs(server, count, { prefix = "job", size = 1000 } = 
   });
 }
 
+/** A day of the next year: `2027-03-28` for `03-28`. */
+export function nextYear(day) {
+  return `${new Date().getUTCFullYear() + 1}-${day}`;
+}
+
+/** The last Sunday of March of the next year, on which Berlin has no 02:30, and the day before it: `2027-03-28`. */
+export function springForward() {
+  const day = new Date(`${nextYear("03-31")}T00:00:00Z`);
+  day.setUTCDate(31 - day.getUTCDay());
+  const date = (offset) => new Date(day.getTime() + offset * 86_400_000).toISOString().slice(0, 10);
+  return { day: date(0), before: date(-1) };
+}
+
 /** Texts that become markup or script where they are inserted as HTML. */
 export const HOSTILE = [
   `<img src=x onerror="document.title='owned'">`,

@@ -1,6 +1,6 @@
 // A server of this build with a temporary store, and requests to its API.
 
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ export class Server {
 
   /** Starts the process, at the same address as before if there was one. */
   async resume() {
-    const command = [BINARY, "serve", "--listen", this.listen, "--store", `sqlite:${this.folder}/kalends.db`, ...this.options];
+    const command = [BINARY, "serve", "--listen", this.listen, "--store", this.#store(), ...this.options];
     this.#process = spawn(command[0], command.slice(1), { stdio: ["ignore", "ignore", "pipe"], env: environment(this.variables) });
     this.#exited = new Promise((resolve) => this.#process.once("exit", resolve));
     await new Promise((resolve, reject) => {
@@ -63,6 +63,7 @@ export class Server {
 
   /** Ends the process; the store stays. */
   async pause(signal = "SIGTERM") {
+    if (!this.#process) return;
     if (this.#process.exitCode === null && this.#process.signalCode === null) this.#process.kill(signal);
     await this.#exited;
   }
@@ -70,6 +71,16 @@ export class Server {
   async stop() {
     await this.pause("SIGKILL");
     await rm(this.folder, { recursive: true, force: true });
+  }
+
+  /** Creates an API token; the first one of a store takes effect at the next start. */
+  createToken(role, { scope = "/", name = role } = {}) {
+    const options = ["--role", role, "--scope", scope, "--name", name, "--store", this.#store()];
+    return execFileSync(BINARY, ["token", "create", ...options], { encoding: "utf8", env: environment({}), stdio: ["ignore", "pipe", "ignore"] }).trim();
+  }
+
+  #store() {
+    return `sqlite:${this.folder}/kalends.db`;
   }
 
   /** Sends a request to the API; returns the JSON of the response, and throws unless it is a success. */

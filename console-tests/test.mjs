@@ -22,7 +22,16 @@ async function attempt(browser, { name, run }) {
   const cleanups = [];
   const tools = {
     browser,
-    start: async (settings) => (servers.push(await Server.start(settings)), servers.at(-1)),
+    start: async (settings) => {
+      const server = await tools.create(settings);
+      await server.resume();
+      return server;
+    },
+    /** A server that has not started. */
+    create: async (settings) => {
+      servers.push(await Server.create(settings));
+      return servers.at(-1);
+    },
     open: async (server, options) => (windows.push(await Window.open(browser, server, options)), windows.at(-1)),
     /** Runs `action` at the end of the test. */
     finally: (action) => cleanups.push(action),

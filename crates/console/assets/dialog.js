@@ -47,6 +47,8 @@ export function ask({ title, text = "", fields = [], confirm = "OK", danger = fa
   submit.value = "confirm";
   submit.className = danger ? "danger" : "primary";
   submit.textContent = confirm;
+  // Enter confirms what can be undone.
+  submit.autofocus = !danger && fields.length === 0;
   actions.append(cancel, submit);
   form.append(actions);
   dialog.append(form);

@@ -445,6 +445,7 @@ function showError(element, text) {
   message.dataset.shown = "";
   message.textContent = text;
   message.id = `${element.dataset.path}-error`;
+  message.setAttribute("aria-live", "polite");
   element.append(message);
   element.closest("details")?.setAttribute("open", "");
   for (const control of element.querySelectorAll("input, select, textarea")) {

@@ -1,0 +1,88 @@
+import { strict as assert } from "node:assert";
+
+import { manyJobs } from "../data.mjs";
+import { test } from "../registry.mjs";
+import { eventually } from "../server.mjs";
+
+test("search while typing finds one job among 2,000, and the URL keeps the search", async ({ start, open }) => {
+  const server = await start();
+  await manyJobs(server, 2000);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  await page.locator("[data-row]").first().waitFor();
+  assert.ok(await page.locator("[data-row]").count() <= 100, "one page");
+  assert.match(await page.getByRole("navigation", { name: "Jobs by state" }).innerText(), /1,000\+/);
+  const field = page.getByRole("searchbox", { name: "Search", exact: true });
+  await field.pressSequentially("001234");
+  await eventually("one row", async () => (await page.locator("[data-row]").count()) === 1);
+  assert.equal(await page.locator("[data-row] .name").innerText(), "job-001234");
+  assert.ok(await field.evaluate((element) => element === document.activeElement), "the field keeps the focus");
+  assert.equal(new URL(page.url()).searchParams.get("search"), "001234");
+  await page.reload();
+  assert.equal(await page.locator("[data-row]").count(), 1);
+  assert.equal(await field.inputValue(), "001234");
+  await field.fill("absent");
+  await page.getByText("No job matches").waitFor();
+});
+
+test("pages of the list follow each other, and back returns to the page before", async ({ start, open }) => {
+  const server = await start();
+  await manyJobs(server, 130);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  const names = async () => page.locator("[data-row] .name").allInnerTexts();
+  const first = await names();
+  const seen = new Set(first);
+  let pages = 1;
+  while (await page.getByRole("link", { name: "Next page" }).count()) {
+    await page.getByRole("link", { name: "Next page" }).click();
+    await eventually("the next page", async () => !seen.has((await names())[0]));
+    for (const name of await names()) seen.add(name);
+    pages += 1;
+  }
+  assert.equal(seen.size, 130);
+  for (let index = 1; index < pages; index += 1) await page.goBack();
+  await eventually("the first page again", async () => (await names())[0] === first[0]);
+});
+
+test("selected jobs are disabled together, with a note, and tabs count them", async ({ start, open }) => {
+  const server = await start();
+  for (let number = 1; number <= 5; number += 1) await server.job(`job-${number}`);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  assert.equal(await page.getByRole("button", { name: /^Disable/ }).count(), 0, "nothing is selected");
+  for (const number of [1, 2, 4]) await page.getByRole("checkbox", { name: `Select job-${number}` }).check();
+  await window.checkAccessibility();
+  await page.getByRole("button", { name: "Disable 3 jobs" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/Note/).fill("Release freeze");
+  await window.checkAccessibility();
+  await dialog.getByRole("button", { name: "Disable 3 jobs" }).click();
+  await page.getByText("Disabled 3 jobs").waitFor();
+  await eventually("three disabled rows", async () => (await page.locator("[data-row]", { hasText: "Disabled" }).count()) === 3);
+  for (const [number, state] of [[1, "Disabled"], [2, "Disabled"], [3, "Enabled"], [4, "Disabled"], [5, "Enabled"]]) {
+    assert.equal((await server.api("GET", `/api/collections/demo/jobs/job-${number}`)).properties.state, state);
+  }
+  await page.getByRole("navigation", { name: "Jobs by state" }).getByRole("link", { name: "Disabled" }).click();
+  await eventually("the tab of disabled jobs", async () => (await page.locator("[data-row]").count()) === 3);
+});
+
+test("a dialog that is cancelled changes nothing and returns the focus", async ({ start, open }) => {
+  const server = await start();
+  await server.job("kept");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  await page.getByRole("checkbox", { name: "Select kept" }).check();
+  const button = page.getByRole("button", { name: "Delete 1 job" });
+  await button.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.ok(await button.evaluate((element) => element === document.activeElement));
+  await server.api("GET", "/api/collections/demo/jobs/kept");
+});

@@ -1,0 +1,67 @@
+import { strict as assert } from "node:assert";
+
+import { test } from "../registry.mjs";
+
+const ECHO = ["--echo-listen", "127.0.0.1:0", "--egress-allow", "127.0.0.1/32"];
+
+/** A server with authentication, a job, and a token of each role. */
+async function secured(create) {
+  const server = await create({ options: ECHO });
+  const tokens = Object.fromEntries(["owner", "operator", "reader"].map((role) => [role, server.createToken(role)]));
+  server.token = tokens.owner;
+  await server.resume();
+  await server.job("nightly");
+  return { server, tokens };
+}
+
+async function signIn(window, token, path = "") {
+  const { page } = window;
+  await page.goto(window.base + path);
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: /^Sign in/ }).click();
+}
+
+/** The buttons and links of a page that change something. */
+async function actions(page) {
+  const names = await page.locator("main button, main a.button, .banner button").allInnerTexts();
+  return names.map((name) => name.trim()).filter((name) => name && !/^(Jobs|Show|Why|Copy|See|Open|Overview)/.test(name));
+}
+
+test("a user signs in with a token, returns to the page that was asked for, and signs out", async ({ create, open }) => {
+  const { server, tokens } = await secured(create);
+  const window = await open(server);
+  window.expect(/401/);
+  const { page } = window;
+  await signIn(window, "kal_0123456789abcdef_wrong", "jobs?search=night");
+  await page.getByRole("alert").getByText(/./).first().waitFor();
+  await window.checkAccessibility();
+  await page.getByLabel("Token").fill(tokens.owner);
+  await page.getByRole("button", { name: /^Sign in/ }).click();
+  await page.waitForURL(/\/jobs\?search=night$/);
+  await page.locator("[data-row]", { hasText: "nightly" }).waitFor();
+  const stored = await page.evaluate(() => JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }]));
+  assert.ok(!stored.includes(tokens.owner.slice(-12)), "no script can read the token");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Token").waitFor();
+  await page.goto(`${window.base}jobs`);
+  await page.getByLabel("Token").waitFor();
+});
+
+test("roles see only what they may do", async ({ create, open }) => {
+  const { server, tokens } = await secured(create);
+  const seen = {};
+  for (const role of ["owner", "operator", "reader"]) {
+    const window = await open(server);
+    await signIn(window, tokens[role]);
+    await window.page.getByRole("navigation", { name: "Main" }).waitFor();
+    seen[role] = {};
+    for (const path of ["", "jobs", "collections/demo", "system"]) {
+      await window.go(path);
+      seen[role][path] = await actions(window.page);
+    }
+  }
+  assert.deepEqual(Object.values(seen.reader).flat(), []);
+  assert.ok(seen.owner.jobs.includes("New job"));
+  assert.ok(!seen.operator.jobs.includes("New job"));
+  assert.ok(seen.operator["collections/demo"].includes("Disable…"));
+});
