@@ -13,6 +13,7 @@ mod limits;
 mod messaging;
 mod name;
 mod note;
+mod note_record;
 mod occurrence;
 mod pause;
 mod plan;
@@ -56,6 +57,7 @@ pub use name::{
     SubscriptionId,
 };
 pub use note::{NoteText, NoteTextError};
+pub use note_record::{NewNote, NoteAction, NoteAuthor, NoteRecord, NoteSubject};
 pub use occurrence::{
     CloseReason, ClosedOccurrences, DueDecision, DueInput, InFlight, OpenRunsMax, RunStart,
     StartTiming, decide_due,

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes};
+use kalends_domain::NoteText;
 use kalends_recurrence::{Instant, InstantError};
 use kalends_wire::{ErrorCode, ErrorDetails, Json, Version, quoted};
 use percent_encoding::percent_decode_str;
@@ -121,6 +122,12 @@ impl Query {
     /// `$skiptoken`, the cursor of a `nextLink`.
     pub(crate) fn skip_token(&self) -> Result<Option<&str>, ErrorDetails> {
         self.get("$skiptoken")
+    }
+
+    /// `note`: a text that is stored with the effect of the request.
+    pub(crate) fn note(&self) -> Result<Option<NoteText>, ErrorDetails> {
+        let note = self.get("note")?.map(NoteText::new).transpose();
+        note.map_err(|error| invalid("note", error.to_string()))
     }
 
     pub(crate) fn filter(&self) -> Result<Option<&str>, ErrorDetails> {

@@ -66,6 +66,8 @@ pub(crate) enum Route {
     Occurrences(JobPath),
     Explain(JobPath),
     Statistics(JobPath),
+    NotesOfJob(JobPath),
+    Notes,
 }
 
 impl Route {
@@ -104,7 +106,9 @@ impl Route {
             | Route::History(_)
             | Route::Occurrences(_)
             | Route::Explain(_)
-            | Route::Statistics(_) => "GET, HEAD",
+            | Route::Statistics(_)
+            | Route::NotesOfJob(_)
+            | Route::Notes => "GET, HEAD",
             Route::Session => "POST, DELETE",
             Route::Pause => "GET, HEAD, POST",
             Route::Skip(_) => "POST, DELETE",
@@ -236,6 +240,9 @@ impl<'a> Segments<'a> {
         if self.keywords(&["api", "collections"]) {
             return self.in_group(default_group.clone(), method);
         }
+        if self.keywords(&["api", "notes"]) {
+            return Ok(self.is_end().then_some(Route::Notes));
+        }
         if self.keywords(&["providers", "Microsoft.Scheduler", "operations"]) {
             return Ok(self.is_end().then_some(Route::Operations));
         }
@@ -324,6 +331,7 @@ impl<'a> Segments<'a> {
             [action] if action.eq_ignore_ascii_case("occurrences") => Some(Route::Occurrences(job)),
             [action] if action.eq_ignore_ascii_case("explain") => Some(Route::Explain(job)),
             [action] if action.eq_ignore_ascii_case("statistics") => Some(Route::Statistics(job)),
+            [action] if action.eq_ignore_ascii_case("notes") => Some(Route::NotesOfJob(job)),
             _ => None,
         })
     }
@@ -426,6 +434,8 @@ mod tests {
         is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
         is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
         is(&format!("{JC}/jobs/j/statistics"), |r| matches!(r, Route::Statistics(_)));
+        is(&format!("{JC}/jobs/j/notes"), |r| matches!(r, Route::NotesOfJob(_)));
+        is("/api/Notes", |r| *r == Route::Notes);
         is("/events", |r| *r == Route::Events);
         is("/api/me", |r| *r == Route::Me);
         is("/API/Node", |r| *r == Route::Node);
@@ -506,6 +516,8 @@ mod tests {
             Route::Statistics(_) => 39,
             Route::Runs => 40,
             Route::RunCounts => 41,
+            Route::NotesOfJob(_) => 42,
+            Route::Notes => 43,
         }
     }
 
@@ -529,7 +541,7 @@ mod tests {
 
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
-        let mut seen = [false; 42];
+        let mut seen = [false; 44];
         for (template, methods) in documented() {
             let path = template
                 .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
@@ -545,6 +557,6 @@ mod tests {
             methods.sort();
             assert_eq!(methods, allowed, "{template}");
         }
-        assert_eq!(seen, [true; 42]);
+        assert_eq!(seen, [true; 44]);
     }
 }

@@ -3,7 +3,8 @@
 use std::ops::Bound;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
+    SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
@@ -85,12 +86,17 @@ impl ApiStore for Link {
         Box::pin(self.call(Access::Write, move || self.inner.delete_group(path)))
     }
 
-    fn edit_collection(
+    fn edit_collection_with_note(
         &self,
         path: CollectionPath,
         decide: DecideCollection,
+        note: Option<NewNote>,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        Box::pin(self.call(Access::Write, move || self.inner.edit_collection(path, decide)))
+        Box::pin(
+            self.call(Access::Write, move || {
+                self.inner.edit_collection_with_note(path, decide, note)
+            }),
+        )
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
@@ -105,12 +111,31 @@ impl ApiStore for Link {
         Box::pin(self.call(Access::Read, move || self.inner.collections(scope, page)))
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
-        Box::pin(self.call(Access::Write, move || self.inner.edit_job(path, decide)))
+    fn edit_job_with_note(
+        &self,
+        path: JobPath,
+        decide: DecideJob,
+        note: Option<NewNote>,
+    ) -> Reply<'_, EditedJob> {
+        Box::pin(
+            self.call(Access::Write, move || self.inner.edit_job_with_note(path, decide, note)),
+        )
     }
 
-    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
-        Box::pin(self.call(Access::Write, move || self.inner.edit_pause(decide)))
+    fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        Box::pin(self.call(Access::Read, move || self.inner.notes_of_job(path, page)))
+    }
+
+    fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
+        Box::pin(self.call(Access::Read, move || self.inner.notes(page)))
+    }
+
+    fn edit_pause_with_note(
+        &self,
+        decide: DecidePause,
+        note: Option<NewNote>,
+    ) -> Reply<'_, Option<PauseRecord>> {
+        Box::pin(self.call(Access::Write, move || self.inner.edit_pause_with_note(decide, note)))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {

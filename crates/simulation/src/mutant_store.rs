@@ -5,7 +5,8 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
+    SubscriptionId,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
@@ -90,12 +91,13 @@ impl ApiStore for MutantStore {
         self.inner.delete_group(path)
     }
 
-    fn edit_collection(
+    fn edit_collection_with_note(
         &self,
         path: CollectionPath,
         decide: DecideCollection,
+        note: Option<NewNote>,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        self.inner.edit_collection(path, decide)
+        self.inner.edit_collection_with_note(path, decide, note)
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
@@ -110,22 +112,39 @@ impl ApiStore for MutantStore {
         self.inner.collections(scope, page)
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
+    fn edit_job_with_note(
+        &self,
+        path: JobPath,
+        decide: DecideJob,
+        note: Option<NewNote>,
+    ) -> Reply<'_, EditedJob> {
         let (mutant, mut decide, mut mutate) = (self.mutant, decide, self.edit_mutator());
         let decide = move |context: kalends_store::JobContext<'_>| {
             let existed = if context.existing.is_some() { Existed::Yes } else { Existed::No };
             MutantStore::decide(mutant, &mut decide, context).map(|write| mutate(write, existed))
         };
         Box::pin(async move {
-            let edited = self.inner.edit_job(path, Box::new(decide)).await?;
+            let edited = self.inner.edit_job_with_note(path, Box::new(decide), note).await?;
             let now = self.inner.now().await?;
             edited.after.iter().for_each(|job| self.edited(job.key, now));
             Ok(edited)
         })
     }
 
-    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
-        self.inner.edit_pause(decide)
+    fn edit_pause_with_note(
+        &self,
+        decide: DecidePause,
+        note: Option<NewNote>,
+    ) -> Reply<'_, Option<PauseRecord>> {
+        self.inner.edit_pause_with_note(decide, note)
+    }
+
+    fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        self.inner.notes_of_job(path, page)
+    }
+
+    fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
+        self.inner.notes(page)
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {

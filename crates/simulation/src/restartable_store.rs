@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
+    SubscriptionId,
 };
 use kalends_environment::{Clock, SeededEntropy};
 use kalends_recurrence::Instant;
@@ -182,11 +183,13 @@ impl ApiStore for RestartableStore {
         group(path: GroupPath) -> Option<GroupRecord>;
         groups(subscription: SubscriptionId, page: Page<GroupName>) -> Vec<GroupRecord>;
         delete_group(path: GroupPath) -> bool;
-        edit_collection(path: CollectionPath, decide: DecideCollection) -> Edited<CollectionRecord>;
+        edit_collection_with_note(path: CollectionPath, decide: DecideCollection, note: Option<NewNote>) -> Edited<CollectionRecord>;
         collection(path: CollectionPath) -> Option<CollectionRecord>;
         collections(scope: Scope, page: Page<CollectionPath>) -> Vec<CollectionRecord>;
-        edit_job(path: JobPath, decide: DecideJob) -> EditedJob;
-        edit_pause(decide: DecidePause) -> Option<PauseRecord>;
+        edit_pause_with_note(decide: DecidePause, note: Option<NewNote>) -> Option<PauseRecord>;
+        edit_job_with_note(path: JobPath, decide: DecideJob, note: Option<NewNote>) -> EditedJob;
+        notes_of_job(path: JobPath, page: Page<u64>) -> Option<Vec<NoteRecord>>;
+        notes(page: Page<u64>) -> Vec<NoteRecord>;
         job(path: JobPath) -> Option<(JobRecord, CollectionStatus)>;
         jobs(path: CollectionPath, filter: JobFilter, page: Page<JobName>, scan_max: usize) -> JobsPage;
         open_runs(job: JobKey) -> Vec<OpenRun>;

@@ -5,7 +5,7 @@
 
 use kalends_domain::{
     AttemptStatus, Collection, CollectionPath, GroupName, GroupPath, JobDefinition, JobName,
-    JobPath, Lifecycle, OpenScheduledRuns, Plan, SubscriptionId, Switch,
+    JobPath, Lifecycle, NewNote, NoteRecord, OpenScheduledRuns, Plan, SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
@@ -48,11 +48,22 @@ pub trait ApiStore:
 
     /// Creates, changes or deletes a collection as `decide` says. Creating a collection creates its
     /// group as well, and fails like [`ApiStore::put_group`]; deleting one deletes its jobs, their
-    /// runs and their history.
+    /// runs, their history and all notes.
     fn edit_collection(
         &self,
         path: CollectionPath,
         decide: DecideCollection,
+    ) -> Reply<'_, Edited<CollectionRecord>> {
+        self.edit_collection_with_note(path, decide, None)
+    }
+
+    /// Like [`ApiStore::edit_collection`], and stores a note in the same transaction, unless the edit is
+    /// rejected or the collection does not exist afterwards.
+    fn edit_collection_with_note(
+        &self,
+        path: CollectionPath,
+        decide: DecideCollection,
+        note: Option<NewNote>,
     ) -> Reply<'_, Edited<CollectionRecord>>;
 
     /// Reads a collection.
@@ -67,14 +78,44 @@ pub trait ApiStore:
 
     /// Creates, changes, runs or deletes a job as `decide` says. Fails with
     /// [`StoreError::NoCollection`] if its collection does not exist. Deleting a job deletes its
-    /// runs and its history.
+    /// runs, its history and its notes.
     ///
     /// [`StoreError::NoCollection`]: crate::StoreError::NoCollection
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob>;
+    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
+        self.edit_job_with_note(path, decide, None)
+    }
+
+    /// Like [`ApiStore::edit_job`], and stores a note in the same transaction, unless the edit is
+    /// rejected or the job does not exist afterwards.
+    fn edit_job_with_note(
+        &self,
+        path: JobPath,
+        decide: DecideJob,
+        note: Option<NewNote>,
+    ) -> Reply<'_, EditedJob>;
+
+    /// Notes of a job, newest first, those with smaller numbers than `page.after`. `None` if there is
+    /// no such job; fails with [`StoreError::NoCollection`] if its collection does not exist.
+    ///
+    /// [`StoreError::NoCollection`]: crate::StoreError::NoCollection
+    fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>>;
+
+    /// Notes of all jobs and collections, newest first.
+    fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>>;
 
     /// Pauses all jobs, or changes or ends the pause, as `decide` says. Returns the pause that holds
     /// afterwards.
-    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>>;
+    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+        self.edit_pause_with_note(decide, None)
+    }
+
+    /// Like [`ApiStore::edit_pause`], and stores a note in the same transaction, unless the edit is
+    /// rejected.
+    fn edit_pause_with_note(
+        &self,
+        decide: DecidePause,
+        note: Option<NewNote>,
+    ) -> Reply<'_, Option<PauseRecord>>;
 
     /// Reads a job and the status of its collection. Fails with [`StoreError::NoCollection`] if the
     /// collection does not exist.

@@ -5,13 +5,14 @@ use std::io;
 use crate::error::StoreError;
 
 /// Each kind of line, its view, and the column that orders its lines.
-pub(crate) const VIEWS: [(&str, &str, &str); 6] = [
+pub(crate) const VIEWS: [(&str, &str, &str); 7] = [
     ("pause", "v_pause", "since"),
     ("collection", "v_collections", "collection"),
     ("job", "v_jobs", "id"),
     ("run", "v_runs", "run"),
     ("history", "v_history", "sequence"),
     ("ledger", "v_ledger", "number"),
+    ("note", "v_notes", "number"),
 ];
 
 /// Receives the lines of a dump, without line ends. An error stops the dump.

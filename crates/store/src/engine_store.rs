@@ -357,7 +357,7 @@ pub enum RunWriteResult {
 /// Retention limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum age of history entries and ledger rows.
+    /// Maximum age of history entries, ledger rows and notes.
     pub history_age: Duration,
     /// Maximum number of history entries per job; the newest stay.
     pub history_count: u64,

@@ -35,6 +35,7 @@ mod key_file;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod key_rotation;
 pub mod memory;
+mod notes;
 mod overview_store;
 #[cfg(feature = "postgres")]
 pub mod postgres;

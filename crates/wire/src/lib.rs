@@ -29,6 +29,7 @@ mod list;
 mod next;
 mod node;
 mod node_status;
+mod note;
 mod object;
 mod overview;
 mod patch;
@@ -63,6 +64,7 @@ pub use next::NextRequest;
 pub use node_status::{
     LimitsStatus, LoadStatus, NodeStatus, RetentionStatus, StoreStatus, write_node,
 };
+pub use note::write_note;
 pub use overview::{
     AttentionEntry, Counted, ExpectedBucket, JobCounts, ListedJob, OverviewCollection,
     OverviewNumbers, write_attention, write_expected_runs, write_job_list, write_listed_job,

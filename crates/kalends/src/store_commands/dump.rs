@@ -12,9 +12,9 @@ use crate::store_location::{Database, StoreLocation, codec};
 
 /// Print the contents of a store as JSON lines
 ///
-/// Prints one object for each collection, job, open run, attempt (history) and ledger row, as of one
+/// Prints one object for each collection, job, open run, attempt (history), ledger row and note, as of one
 /// moment. Job definitions and secrets are not included. With --to, writes an SQLite file instead,
-/// whose views v_collections, v_jobs, v_runs, v_history and v_ledger have the same contents.
+/// whose views v_collections, v_jobs, v_runs, v_history, v_ledger and v_notes have the same contents.
 ///
 /// Examples:
 ///   kalends store dump --store sqlite:kalends.db | jq 'select(.kind == "run")'

@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 51] = [
+const OPERATIONS: [(&str, &str, Requires); 53] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -75,6 +75,8 @@ const OPERATIONS: [(&str, &str, Requires); 51] = [
     ("GET", "C/jobs/J/occurrences", Requires::Collection(0)),
     ("GET", "C/jobs/J/explain", Requires::Collection(0)),
     ("GET", "C/jobs/J/statistics", Requires::Collection(0)),
+    ("GET", "C/jobs/J/notes", Requires::Collection(0)),
+    ("GET", "/api/notes", Requires::Token),
     ("POST", "C/jobs/J/preview", Requires::Collection(0)),
 ];
 

@@ -36,6 +36,7 @@ mod key_rotation;
 mod language;
 mod limit_settings;
 mod next;
+mod notes;
 mod observability;
 mod occurrences;
 mod oidc;

@@ -168,6 +168,12 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/statistics/read",
         ),
+        Route::NotesOfJob(path) => (
+            collection(Read, &path.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/notes/read",
+        ),
+        // The list has the notes of the collections that the caller may read.
+        Route::Notes => (Requirement::Token, "Microsoft.Scheduler/notes/read"),
         Route::Preview(path) => (
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/preview/action",

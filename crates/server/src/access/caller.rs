@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use kalends_domain::{AccessScope, Grant, Permission, Role};
+use kalends_domain::{AccessScope, Grant, NoteAuthor, Permission, Role};
 use kalends_recurrence::Instant;
 use kalends_store::{SessionHash, TokenId, TokenRecord};
 
@@ -120,6 +120,11 @@ impl Caller {
         let scopes = self.grants.iter().map(|grant| grant.scope.to_string().to_ascii_lowercase());
         let scopes: BTreeSet<_> = scopes.collect();
         scopes.into_iter().collect::<Vec<_>>().join("\n")
+    }
+
+    /// The caller as the author of a note.
+    pub(crate) fn note_author(&self) -> NoteAuthor {
+        NoteAuthor { id: self.id.to_string(), name: self.name.as_deref().map(str::to_owned) }
     }
 
     pub(crate) fn may(&self, permission: Permission, scope: &AccessScope) -> bool {

@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 pub(super) const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "other"];
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Route labels: the last keyword of a path, or the singular of the keyword before a name.
-pub(super) const ROUTES: [&str; 35] = [
+pub(super) const ROUTES: [&str; 36] = [
     "other",
     "home",
     "livez",
@@ -41,6 +41,7 @@ pub(super) const ROUTES: [&str; 35] = [
     "statistics",
     "runs",
     "run-counts",
+    "notes",
 ];
 /// Keywords that precede a name, with the label of the named resource.
 const NAMED_RESOURCES: [(&str, &str); 3] =

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Permission, Switch};
+use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, NewNote, Permission, Switch};
 use kalends_store::Page;
 use kalends_wire::{BulkAction, BulkEdit, BulkJobs, Json, Version, job_id};
 
@@ -21,10 +21,12 @@ use crate::response::{ApiError, ApiResponse};
 const CONCURRENT_MAX: usize = 32;
 
 pub(super) async fn edit(mut request: RequestContext, path: CollectionPath) -> HandlerResult {
-    request.new_version()?;
+    let version = request.new_version()?;
+    let note = request.note(version)?;
     let body = read_json(&mut request).await?;
     let BulkEdit { action, jobs } = BulkEdit::read(&body)?;
     if action == BulkAction::Delete {
+        request.reject_note(version)?;
         request.require(Permission::Write, AccessScope::Collection(path.clone()))?;
     }
     let app = &request.app;
@@ -37,7 +39,10 @@ pub(super) async fn edit(mut request: RequestContext, path: CollectionPath) -> H
         let tasks: Vec<_> = chunk
             .iter()
             .map(|name| JobPath { collection: path.clone(), job: name.clone() })
-            .map(|job| (job.clone(), tokio::spawn(edit_one(Arc::clone(app), job, action))))
+            .map(|job| {
+                let edit = edit_one(Arc::clone(app), job.clone(), action, note.clone());
+                (job, tokio::spawn(edit))
+            })
             .collect();
         for (job, task) in tasks {
             let result = task.await.map_err(|error| ApiError::internal(error.to_string()))?;
@@ -52,12 +57,19 @@ pub(super) async fn edit(mut request: RequestContext, path: CollectionPath) -> H
     Ok(ApiResponse::json(StatusCode::OK, &Json::Object(members)))
 }
 
-async fn edit_one(app: Arc<App>, job: JobPath, action: BulkAction) -> Result<bool, ApiError> {
+async fn edit_one(
+    app: Arc<App>,
+    job: JobPath,
+    action: BulkAction,
+    note: Option<NewNote>,
+) -> Result<bool, ApiError> {
     match action {
-        BulkAction::Enable => jobs::switch(&app, job, Switch::Enabled).await,
-        BulkAction::Disable => jobs::switch(&app, job, Switch::Disabled).await,
+        BulkAction::Enable => jobs::switch(&app, job, Switch::Enabled, note).await,
+        BulkAction::Disable => jobs::switch(&app, job, Switch::Disabled, note).await,
         BulkAction::Delete => jobs::delete(&app, job, Condition::default()).await.map(|()| true),
-        BulkAction::Run => jobs::run_one(&app, job, Version::V2026_11_01).await.map(|()| true),
+        BulkAction::Run => {
+            jobs::run_one(&app, job, Version::V2026_11_01, note).await.map(|()| true)
+        }
     }
 }
 

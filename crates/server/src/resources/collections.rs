@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use kalends_domain::{
     AccessScope, Collection, CollectionName, CollectionPath, CollectionState, GroupName, GroupPath,
-    Location, Permission, Plan,
+    Location, NewNote, Permission, Plan,
 };
 use kalends_store::record::CollectionRecord;
 use kalends_store::{CollectionContext, CollectionWrite, Page, Scope, StoreError};
@@ -106,6 +106,7 @@ pub(super) async fn one(request: RequestContext, path: CollectionPath) -> Handle
         Method::PUT => put(request, path, version).await,
         Method::PATCH => patch(request, path, version).await,
         _ => {
+            request.reject_note(version)?;
             let condition = Condition::of(&request.headers);
             let named = path.clone();
             let delete = move |context: CollectionContext<'_>| {
@@ -113,7 +114,7 @@ pub(super) async fn one(request: RequestContext, path: CollectionPath) -> Handle
                 condition.check(Some(existing.version))?;
                 Ok(CollectionWrite::Delete)
             };
-            edit(&request.app, path, delete).await?;
+            edit(&request.app, path, None, delete).await?;
             ok_empty()
         }
     }
@@ -125,7 +126,8 @@ pub(super) async fn switch(
     path: CollectionPath,
     on: bool,
 ) -> HandlerResult {
-    request.query.version()?;
+    let version = request.query.version()?;
+    let note = request.note(version)?;
     let condition = Condition::of(&request.headers);
     let state = if on { CollectionState::Enabled } else { CollectionState::Disabled };
     let named = path.clone();
@@ -138,12 +140,13 @@ pub(super) async fn switch(
             false => Ok(CollectionWrite::Put(collection)),
         }
     };
-    edit(&request.app, path, switch).await?;
+    edit(&request.app, path, note, switch).await?;
     ok_empty()
 }
 
 /// Azure Scheduler returned 201 for every PUT of a collection.
 async fn put(mut request: RequestContext, path: CollectionPath, version: Version) -> HandlerResult {
+    let note = request.note(version)?;
     let body = read_json(&mut request).await?;
     let settings = request.app.settings.clone();
     let collection = read_collection(&body, version, &settings.limits)?;
@@ -155,7 +158,7 @@ async fn put(mut request: RequestContext, path: CollectionPath, version: Version
         }
         decide_collection(collection, &settings, &condition, &context)
     };
-    let record = edit(&request.app, path, put).await?;
+    let record = edit(&request.app, path, note, put).await?;
     Ok(collection_response(StatusCode::CREATED, &record.ok_or_else(missing_after_write)?, version))
 }
 
@@ -164,6 +167,7 @@ async fn patch(
     path: CollectionPath,
     version: Version,
 ) -> HandlerResult {
+    let note = request.note(version)?;
     let body = read_json(&mut request).await?;
     let settings = request.app.settings.clone();
     let condition = Condition::of(&request.headers);
@@ -175,7 +179,7 @@ async fn patch(
             patch_collection(&existing.path, stored, body.clone(), version, &settings.limits)?;
         decide_collection(patched, &settings, &condition, &context)
     };
-    let record = edit(&request.app, path, patch).await?;
+    let record = edit(&request.app, path, note, patch).await?;
     Ok(collection_response(StatusCode::OK, &record.ok_or_else(missing_after_write)?, version))
 }
 
@@ -207,16 +211,17 @@ pub(super) async fn create(app: &App, record: CollectionRecord) -> Result<(), Ap
         Some(_) => Ok(CollectionWrite::Keep),
         None => Ok(CollectionWrite::Put(collection.clone())),
     };
-    edit(app, path, create).await.map(drop)
+    edit(app, path, None, create).await.map(drop)
 }
 
 async fn edit(
     app: &App,
     path: CollectionPath,
+    note: Option<NewNote>,
     mut decide: impl FnMut(CollectionContext<'_>) -> Result<CollectionWrite, ApiError> + Send + 'static,
 ) -> Result<Option<CollectionRecord>, ApiError> {
     let decide = Box::new(move |context: CollectionContext<'_>| Ok(decide(context)?));
-    let edited = app.store.edit_collection(path, decide).await?;
+    let edited = app.store.edit_collection_with_note(path, decide, note).await?;
     (app.on_edit)();
     Ok(edited.after)
 }

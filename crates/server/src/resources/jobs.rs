@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use kalends_actions::certificate::read_pfx;
 use kalends_domain::{
     CollectionPath, EditKind, HttpAuthentication, JobDefinition, JobName, JobPath, JobStatus,
-    Lifecycle, Switch, stored_rule_of,
+    Lifecycle, NewNote, Switch, stored_rule_of,
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{CollectionRecord, CollectionStatus, JobRecord};
@@ -63,6 +63,7 @@ pub(super) async fn change(request: RequestContext, path: JobPath) -> HandlerRes
         Method::PUT => put(request, path, version).await,
         Method::PATCH => patch(request, path, version).await,
         _ => {
+            request.reject_note(version)?;
             delete(&request.app, path, Condition::of(&request.headers)).await?;
             ok_empty()
         }
@@ -78,11 +79,16 @@ pub(super) async fn delete(app: &App, path: JobPath, condition: Condition) -> Re
         }
         Ok(JobWrite::Delete)
     };
-    edit_or_replace(app, path, delete).await.map(drop)
+    edit_or_replace(app, path, None, delete).await.map(drop)
 }
 
 /// Enables or disables a job. Returns `false` if its state was unchanged.
-pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<bool, ApiError> {
+pub(super) async fn switch(
+    app: &App,
+    path: JobPath,
+    switch: Switch,
+    note: Option<NewNote>,
+) -> Result<bool, ApiError> {
     let edit_of_job = job_edit(app, Condition::default(), EditKind::Change, Version::V2026_11_01)?;
     let name = path.job.clone();
     let decide = move |context: JobContext<'_>| {
@@ -90,18 +96,24 @@ pub(super) async fn switch(app: &App, path: JobPath, switch: Switch) -> Result<b
         let new = JobDefinition { switch, ..existing.job.definition.clone() };
         edit_of_job.decide(new, &context)
     };
-    let edited = edit(app, path, decide).await?;
+    let edited = edit(app, path, note, decide).await?;
     Ok(edited.before.map(|job| job.version) != edited.after.map(|job| job.version))
 }
 
 /// `POST …/run`: starts a manual run.
 pub(super) async fn run(request: RequestContext, path: JobPath) -> HandlerResult {
     let version = request.query.version()?;
-    run_one(&request.app, path, version).await?;
+    let note = request.note(version)?;
+    run_one(&request.app, path, version, note).await?;
     ok_empty()
 }
 
-pub(super) async fn run_one(app: &App, path: JobPath, version: Version) -> Result<(), ApiError> {
+pub(super) async fn run_one(
+    app: &App,
+    path: JobPath,
+    version: Version,
+    note: Option<NewNote>,
+) -> Result<(), ApiError> {
     app.access.count_run(app, &path.collection)?;
     let name = path.job.clone();
     let open_runs_max = app.settings.open_runs_max;
@@ -109,10 +121,11 @@ pub(super) async fn run_one(app: &App, path: JobPath, version: Version) -> Resul
         let existing = context.existing.ok_or_else(|| not_found(&name))?;
         decide_run(existing, version, open_runs_max, &context)
     };
-    edit(app, path, run).await.map(drop)
+    edit(app, path, note, run).await.map(drop)
 }
 
 async fn put(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
+    let note = request.note(version)?;
     let body = read_json(&mut request).await?;
     let draft =
         JobDraft::read(&request.app, &path, &body, version, StoredCertificates::Read).await?;
@@ -135,7 +148,7 @@ async fn put(mut request: RequestContext, path: JobPath, version: Version) -> Ha
         put(context_in_new(&collection))?;
         collections::create(&request.app, collection).await?;
     }
-    let edited = edit_or_replace(&request.app, path, put).await?;
+    let edited = edit_or_replace(&request.app, path, note, put).await?;
     let status = if edited.before.is_some() { StatusCode::OK } else { StatusCode::CREATED };
     Ok(job_response(
         status,
@@ -160,6 +173,7 @@ pub(super) fn context_in_new(collection: &CollectionRecord) -> JobContext<'_> {
 }
 
 async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> HandlerResult {
+    let note = request.note(version)?;
     let body = read_json(&mut request).await?;
     let settings = Arc::clone(&request.app.settings);
     let patch_of = move |job: &JobRecord| {
@@ -186,7 +200,7 @@ async fn patch(mut request: RequestContext, path: JobPath, version: Version) -> 
         }
         edit_of_job.decide(patched, &context)
     };
-    let edited = edit(&request.app, path, patch).await?;
+    let edited = edit(&request.app, path, note, patch).await?;
     Ok(job_response(
         StatusCode::OK,
         &edited.after.ok_or_else(missing_after_write)?,
@@ -260,24 +274,26 @@ pub(super) async fn find(
 pub(super) async fn edit(
     app: &App,
     path: JobPath,
+    note: Option<NewNote>,
     mut decide: impl FnMut(JobContext<'_>) -> Result<JobWrite, ApiError> + Send + 'static,
 ) -> Result<EditedJob, ApiError> {
     let decide = move |context: JobContext<'_>| match context.unreadable {
         Some(job) => Err(StoreError::Unreadable(vec![job.clone()]).into()),
         None => decide(context),
     };
-    edit_or_replace(app, path, decide).await
+    edit_or_replace(app, path, note, decide).await
 }
 
 /// Edits a job, or replaces or deletes one that cannot be read.
 async fn edit_or_replace(
     app: &App,
     path: JobPath,
+    note: Option<NewNote>,
     mut decide: impl FnMut(JobContext<'_>) -> Result<JobWrite, ApiError> + Send + 'static,
 ) -> Result<EditedJob, ApiError> {
     let collection = path.collection.clone();
     let decide = Box::new(move |context: JobContext<'_>| Ok(decide(context)?));
-    let edited = app.store.edit_job(path, decide).await;
+    let edited = app.store.edit_job_with_note(path, decide, note).await;
     let edited = edited.map_err(|error| store_error(error, &collection))?;
     (app.on_edit)();
     Ok(edited)

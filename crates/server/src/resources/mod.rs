@@ -16,6 +16,7 @@ mod jobs;
 mod me;
 mod metrics;
 mod node;
+mod notes;
 mod occurrences;
 mod openapi;
 mod overview;
@@ -38,7 +39,7 @@ use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
-use kalends_domain::{AccessScope, Permission};
+use kalends_domain::{AccessScope, NewNote, Permission};
 use kalends_wire::{ErrorCode, ErrorDetails, Version, quoted};
 
 pub(crate) use groups::not_found as group_not_found;
@@ -55,7 +56,7 @@ use crate::connection::{ConnectionPermit, RequestOrigin};
 use crate::forwarded::RequestSource;
 use crate::origin_policy;
 use crate::protocol::Protocol;
-use crate::request::{Query, ignore_body};
+use crate::request::{Query, ignore_body, invalid};
 use crate::response::{ApiError, ApiResponse};
 use crate::route::{PathForm, Route, route};
 
@@ -358,6 +359,8 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Occurrences(path) => Box::pin(occurrences::list(request, path)).await,
         Route::Explain(path) => Box::pin(explain::explain(request, path)).await,
         Route::Statistics(path) => Box::pin(statistics::get(request, path)).await,
+        Route::NotesOfJob(path) => Box::pin(notes::of_job(request, path)).await,
+        Route::Notes => Box::pin(notes::list(request)).await,
     }
 }
 
@@ -377,6 +380,26 @@ impl RequestContext {
     fn require(&self, permission: Permission, scope: AccessScope) -> Result<(), ApiError> {
         let requirement = Requirement::Permission(permission, scope);
         authorization::check(&self.caller, &requirement, self.operation())
+    }
+
+    /// The note that the caller gives with an edit (`note`); old API versions have none.
+    fn note(&self, version: Version) -> Result<Option<NewNote>, ApiError> {
+        if version.is_old() {
+            return Ok(None);
+        }
+        let text = self.query.note()?;
+        Ok(text.map(|text| NewNote { author: self.caller.note_author(), text }))
+    }
+
+    /// Rejects a note with a deletion: notes are deleted with their job or collection.
+    fn reject_note(&self, version: Version) -> Result<(), ApiError> {
+        match self.note(version)? {
+            Some(_) => {
+                let message = "must be absent: a deletion deletes the notes of its resource";
+                Err(invalid("note", message).into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// The API version, on a path that old versions do not have.

@@ -1,7 +1,7 @@
 //! `/api/pause` and `/api/resume`: the pause of all jobs.
 
 use http::{Method, StatusCode};
-use kalends_domain::{Pause, PauseRecord};
+use kalends_domain::{NewNote, Pause, PauseRecord};
 use kalends_store::{PauseContext, PauseWrite};
 use kalends_wire::{ErrorCode, ErrorDetails, PauseRequest, write_pause};
 
@@ -21,8 +21,10 @@ pub(super) async fn pause(request: RequestContext) -> HandlerResult {
 async fn begin(mut request: RequestContext) -> HandlerResult {
     let body = read_json(&mut request).await?;
     let PauseRequest { reason, until } = PauseRequest::read(&body)?;
+    // The reason is a note as well: that of the next pause replaces it here, not there.
+    let note = NewNote { author: request.caller.note_author(), text: reason.clone() };
     let (reason, by) = (reason.as_str().to_owned(), request.caller.id.to_string());
-    edit(request, move |context| {
+    edit(request, Some(note), move |context| {
         let now = context.now;
         if let Some(until) = until.filter(|&until| until <= now) {
             let message = format!("must lie in the future, after {now} (found {until})");
@@ -37,8 +39,9 @@ async fn begin(mut request: RequestContext) -> HandlerResult {
 
 /// Ends the pause; without one, nothing changes.
 pub(super) async fn resume(request: RequestContext) -> HandlerResult {
-    request.new_version()?;
-    edit(request, |context| {
+    let version = request.new_version()?;
+    let note = request.note(version)?;
+    edit(request, note, |context| {
         Ok(context.active.map_or(PauseWrite::Keep, |active| {
             let pause = active.pause.resumed(context.now);
             PauseWrite::Put(PauseRecord { pause, ..active.clone() })
@@ -49,10 +52,11 @@ pub(super) async fn resume(request: RequestContext) -> HandlerResult {
 
 async fn edit(
     request: RequestContext,
+    note: Option<NewNote>,
     mut decide: impl FnMut(PauseContext<'_>) -> Result<PauseWrite, ApiError> + Send + 'static,
 ) -> HandlerResult {
     let decide = Box::new(move |context: PauseContext<'_>| Ok(decide(context)?));
-    let active = request.app.store.edit_pause(decide).await?;
+    let active = request.app.store.edit_pause_with_note(decide, note).await?;
     (request.app.on_edit)();
     Ok(response(active.as_ref()))
 }

@@ -17,6 +17,7 @@ use crate::response::ApiError;
 
 pub(super) async fn skip(request: RequestContext, path: JobPath) -> HandlerResult {
     let version = request.new_version()?;
+    let note = request.note(version)?;
     let settings = Arc::clone(&request.app.settings);
     let (name, method) = (path.job.clone(), request.method.clone());
     let condition = Condition::of(&request.headers);
@@ -28,7 +29,7 @@ pub(super) async fn skip(request: RequestContext, path: JobPath) -> HandlerResul
             false => decide_skip(job, &settings, &context),
         }
     };
-    let edited = jobs::edit(&request.app, path, decide).await?;
+    let edited = jobs::edit(&request.app, path, note, decide).await?;
     let job = edited.after.ok_or_else(missing_after_write)?;
     Ok(jobs::job_response(StatusCode::OK, &job, edited.collection, &request.app, version))
 }

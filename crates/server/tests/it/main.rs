@@ -8,6 +8,7 @@ mod connection_limits;
 mod edits;
 mod error_messages;
 mod http2;
+mod notes;
 mod overview;
 mod search;
 mod test_server;

@@ -11,6 +11,7 @@ pub mod gate_states;
 pub mod history;
 pub mod invariant_scan;
 pub mod jobs;
+pub mod notes;
 pub mod overview;
 pub mod parked_runs;
 pub mod pauses;
@@ -155,6 +156,17 @@ macro_rules! conformance_tests {
                 closed_runs_are_counted_by_time_and_collection,
                 writes_that_change_nothing_are_not_counted,
                 counts_of_runs_are_removed_after_eight_days,
+            ]
+            notes: [
+                a_note_is_stored_with_the_action_of_its_edit,
+                notes_of_collections_are_listed_with_those_of_jobs,
+                notes_are_paged,
+                notes_of_a_missing_job_or_collection,
+                a_rejected_edit_stores_no_note,
+                the_newest_notes_of_a_resource_are_kept,
+                notes_are_deleted_with_their_job_or_collection,
+                notes_expire_with_the_history,
+                pauses_have_notes_about_all_jobs,
             ]
             invariant_scan: [
                 every_job_is_scanned_once_with_consistent_values,

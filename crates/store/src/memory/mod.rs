@@ -14,7 +14,8 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kalends_domain::{
-    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, Plan, SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
+    NoteSubject, Plan, SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -31,6 +32,7 @@ use crate::engine_store::{
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
+use crate::notes::{action_on_collection, action_on_job, action_on_pause};
 use crate::overview_store::{
     CollectionSummary, JobSearch, JobSearchPage, OverviewStore, SchedulesPage, StatesPage,
 };
@@ -113,10 +115,11 @@ impl ApiStore for MemoryStore {
         ready(Ok(tables.groups.remove(&path).is_some()))
     }
 
-    fn edit_collection(
+    fn edit_collection_with_note(
         &self,
         path: CollectionPath,
         mut decide: DecideCollection,
+        note: Option<NewNote>,
     ) -> Reply<'_, Edited<CollectionRecord>> {
         let mut tables = self.tables();
         let now = self.at();
@@ -135,6 +138,7 @@ impl ApiStore for MemoryStore {
             Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
         };
+        let action = action_on_collection(&write, before.as_ref());
         let after = match write {
             CollectionWrite::Keep => before.clone(),
             CollectionWrite::Delete => {
@@ -164,6 +168,9 @@ impl ApiStore for MemoryStore {
                 Some(record)
             }
         };
+        if let (Some(note), Some(action), Some(after)) = (&note, action, &after) {
+            tables.add_note(NoteSubject::Collection(after.path.clone()), action, note, now);
+        }
         ready(Ok(Edited { before, after }))
     }
 
@@ -187,7 +194,12 @@ impl ApiStore for MemoryStore {
         ready(Ok(after.skip(page.skip as usize).take(page.limit).cloned().collect()))
     }
 
-    fn edit_job(&self, path: JobPath, mut decide: DecideJob) -> Reply<'_, EditedJob> {
+    fn edit_job_with_note(
+        &self,
+        path: JobPath,
+        mut decide: DecideJob,
+        note: Option<NewNote>,
+    ) -> Reply<'_, EditedJob> {
         let mut tables = self.tables();
         let now = self.at();
         let Some(collection) = tables.collections.get(&path.collection).cloned() else {
@@ -209,6 +221,7 @@ impl ApiStore for MemoryStore {
             Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
         };
+        let action = action_on_job(&write, before.as_ref());
         let after = match (write, &before) {
             (JobWrite::Keep, _) => before.clone(),
             (JobWrite::Delete, _) => {
@@ -222,20 +235,46 @@ impl ApiStore for MemoryStore {
                 Some(tables.put_job(named, *put, before.as_ref(), now))
             }
         };
+        if let (Some(note), Some(action), Some(after)) = (&note, action, &after) {
+            tables.add_note(NoteSubject::Job(after.path.clone()), action, note, now);
+        }
         let collection = tables.status(&collection, now);
         ready(Ok(EditedJob { before, after, collection }))
     }
 
-    fn edit_pause(&self, mut decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
+    fn edit_pause_with_note(
+        &self,
+        mut decide: DecidePause,
+        note: Option<NewNote>,
+    ) -> Reply<'_, Option<PauseRecord>> {
         let mut tables = self.tables();
         let now = self.at();
         let active = active_pause(tables.pause.as_ref(), now);
-        match decide(PauseContext { active, now }) {
-            Ok(PauseWrite::Keep) => {}
-            Ok(PauseWrite::Put(pause)) => tables.pause = Some(pause),
+        let write = match decide(PauseContext { active, now }) {
+            Ok(write) => write,
             Err(rejection) => return ready(Err(StoreError::Rejected(rejection))),
+        };
+        if let Some(note) = &note {
+            tables.add_note(NoteSubject::AllJobs, action_on_pause(&write), note, now);
+        }
+        match write {
+            PauseWrite::Keep => {}
+            PauseWrite::Put(pause) => tables.pause = Some(pause),
         }
         ready(Ok(active_pause(tables.pause.as_ref(), now).cloned()))
+    }
+
+    fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        let tables = self.tables();
+        if !tables.collections.contains_key(&path.collection) {
+            return ready(Err(StoreError::NoCollection));
+        }
+        let of_job = |note: &NoteRecord| note.subject.job() == Some(&path);
+        ready(Ok(tables.jobs.get(&path).map(|_| tables.notes(&page, of_job))))
+    }
+
+    fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
+        ready(Ok(self.tables().notes(&page, |_| true)))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
 use kalends_domain::{
-    ClosedRun, CollectionPath, CollectionState, Execution, GroupPath, JobPath, Lifecycle,
-    SubscriptionId, Switch,
+    ClosedRun, CollectionPath, CollectionState, Execution, GroupPath, JobPath, Lifecycle, NewNote,
+    NoteAction, NoteRecord, NoteSubject, SubscriptionId, Switch,
 };
 use kalends_recurrence::Instant;
 
-use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, JobPut, WaitingRuns};
+use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, JobPut, Page, WaitingRuns};
 use crate::engine_store::Heartbeat;
 use crate::engine_store::{DueJob, Retention};
 use crate::record::{
@@ -48,6 +48,9 @@ pub(super) struct Tables {
     last_run: i64,
     last_sequence: u64,
     last_ledger_row: u64,
+    /// In the order of their numbers.
+    pub(super) notes: Vec<NoteRecord>,
+    last_note: u64,
 }
 
 pub(super) struct JobRow {
@@ -167,6 +170,7 @@ impl Tables {
         self.runs.retain(|_, row| row.run.job != key);
         self.history.remove(&key);
         self.ledger.remove(&key);
+        self.notes.retain(|note| note.subject.job() != Some(path));
     }
 
     pub(super) fn gate_state(&self, key: JobKey) -> Option<GateState> {
@@ -219,6 +223,7 @@ impl Tables {
         for job in jobs {
             self.delete_job(&job);
         }
+        self.notes.retain(|note| note.subject.collection() != Some(path));
         self.collections.remove(path);
         self.collection_keys.remove(path);
     }
@@ -255,6 +260,43 @@ impl Tables {
         }
     }
 
+    /// Adds a note, and removes the oldest of its resource beyond the number that is kept.
+    pub(super) fn add_note(
+        &mut self,
+        subject: NoteSubject,
+        action: NoteAction,
+        note: &NewNote,
+        time: Instant,
+    ) {
+        self.last_note += 1;
+        let (author, text) = (note.author.clone(), note.text.as_str().to_owned());
+        let number = self.last_note;
+        self.notes.push(NoteRecord {
+            number,
+            time,
+            action,
+            subject: subject.clone(),
+            author,
+            text,
+        });
+        let same = self.notes.iter().filter(|note| note.subject == subject);
+        let oldest = same.rev().nth(NoteRecord::PER_SUBJECT_MAX).map(|note| note.number);
+        if let Some(oldest) = oldest {
+            self.notes.retain(|note| note.subject != subject || note.number > oldest);
+        }
+    }
+
+    /// A page of the notes that `filter` selects, newest first.
+    pub(super) fn notes(
+        &self,
+        page: &Page<u64>,
+        filter: impl Fn(&NoteRecord) -> bool,
+    ) -> Vec<NoteRecord> {
+        let notes = self.notes.iter().rev().filter(|note| filter(note));
+        let notes = notes.filter(|note| page.after.is_none_or(|after| note.number < after));
+        notes.skip(page.skip as usize).take(page.limit).cloned().collect()
+    }
+
     pub(super) fn prune(&mut self, retention: Retention, now: Instant, limit: usize) -> usize {
         let oldest = now.saturating_sub(retention.history_age);
         let mut left = limit;
@@ -274,6 +316,7 @@ impl Tables {
         for rows in self.ledger.values_mut() {
             rows.retain(|(_, row)| !remove_if(row.record.closed < oldest));
         }
+        self.notes.retain(|note| !remove_if(note.time < oldest));
         self.sessions.retain(|_, session| !remove_if(session.expires < now));
         let finished_before = now.saturating_sub(retention.finished_jobs);
         let jobs = self.jobs.values().map(|row| &row.record);

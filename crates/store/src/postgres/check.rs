@@ -16,7 +16,7 @@ const FINDINGS_MAX: i64 = 20;
 const DEFINITIONS_MAX: i64 = 500;
 
 /// Each query returns violations of one invariant as column `finding`.
-const CHECKS: [&str; 10] = [
+const CHECKS: [&str; 11] = [
     "SELECT 'run ' || r.id || ' belongs to no job' AS finding FROM runs r
      LEFT JOIN jobs j ON j.key = r.job WHERE j.key IS NULL LIMIT $1",
     "SELECT 'job ' || j.key || ' has no state' AS finding FROM jobs j
@@ -27,6 +27,10 @@ const CHECKS: [&str; 10] = [
     "SELECT 'ledger of no job: ' || l.job AS finding FROM ledger l
      LEFT JOIN jobs j ON j.key = l.job LEFT JOIN leftovers o ON o.job = l.job
      WHERE j.key IS NULL AND o.job IS NULL GROUP BY l.job LIMIT $1",
+    "SELECT 'note ' || n.number || ' belongs to nothing' AS finding FROM notes n
+     LEFT JOIN jobs j ON j.key = n.job LEFT JOIN collections c ON c.id = n.collection_id
+     WHERE n.job <> 0 AND j.key IS NULL OR n.job = 0 AND n.collection_id <> 0 AND c.id IS NULL
+     LIMIT $1",
     "SELECT 'collection ' || c.id || ' counts ' || c.jobs || ' jobs and has ' || count(j.key)
         AS finding
      FROM collections c LEFT JOIN jobs j ON j.collection_id = c.id

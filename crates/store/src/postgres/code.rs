@@ -1,6 +1,6 @@
 //! Conversion between values and columns: enums as numbers, times as ticks, text without NUL.
 
-use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Plan};
+use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, NoteAction, Plan};
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
@@ -64,6 +64,20 @@ impl Code for Disposition {
         (Disposition::Superseded, 6),
         (Disposition::SkippedPaused, 7),
         (Disposition::SkippedByRequest, 8),
+    ];
+}
+
+impl Code for NoteAction {
+    const CODES: &'static [(NoteAction, i16)] = &[
+        (NoteAction::Created, 0),
+        (NoteAction::Edited, 1),
+        (NoteAction::Enabled, 2),
+        (NoteAction::Disabled, 3),
+        (NoteAction::Ran, 4),
+        (NoteAction::Skipped, 5),
+        (NoteAction::Paused, 6),
+        (NoteAction::Resumed, 7),
+        (NoteAction::Noted, 8),
     ];
 }
 

@@ -1,27 +1,30 @@
 //! Creates, replaces or deletes a collection.
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{Collection, CollectionPath, CollectionState, Plan};
+use kalends_domain::{Collection, CollectionPath, CollectionState, NewNote, Plan};
 use kalends_recurrence::{Instant, ticks_to_duration};
 use tokio_postgres::Row;
 
 use crate::api_store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 use crate::error::StoreError;
+use crate::notes::action_on_collection;
 use crate::postgres::clock::clock;
 use crate::postgres::code::Code;
 use crate::postgres::columns::collection_columns;
 use crate::postgres::error::PostgresError;
 use crate::postgres::groups::{group_id, insert_group, lock_subscription};
+use crate::postgres::notes::{SubjectKey, add_note};
 use crate::postgres::removal::{delete_collections, exclude_commits};
 use crate::postgres::row::{coded, collection, get, unsigned, write_group};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
 use crate::stored_form::write_collection;
 
-/// Creates, replaces or deletes a collection as `decide` returns.
+/// Creates, replaces or deletes a collection as `decide` returns, and adds the note.
 pub(super) struct EditCollection {
     pub(super) path: CollectionPath,
     pub(super) decide: DecideCollection,
+    pub(super) note: Option<NewNote>,
 }
 
 /// A collection whose row is locked until the commit.
@@ -45,17 +48,23 @@ impl Operation for EditCollection {
         let facts = facts(transaction, id).await?;
         let now = clock(transaction).await?;
         let before = existing.map(|locked| locked.record);
-        let after = match self.decide(before.as_ref(), facts, &others, now)? {
-            CollectionWrite::Keep => before.clone(),
+        let write = self.decide(before.as_ref(), facts, &others, now)?;
+        let action = action_on_collection(&write, before.as_ref());
+        let (id, after) = match write {
+            CollectionWrite::Keep => (id, before.clone()),
             CollectionWrite::Delete => {
                 delete_collections(transaction, &Vec::from_iter(id)).await?;
-                None
+                (id, None)
             }
             CollectionWrite::Put(collection) => {
                 let before = id.zip(before.as_ref());
-                Some(self.put(transaction, collection, before, now).await?)
+                let (id, after) = self.put(transaction, collection, before, now).await?;
+                (Some(id), Some(after))
             }
         };
+        if let (Some(note), Some(action), Some(id)) = (&self.note, action, id) {
+            add_note(transaction, SubjectKey::collection(id), action, note, now).await?;
+        }
         Ok(Edited { before, after })
     }
 }
@@ -82,7 +91,7 @@ impl EditCollection {
         collection: Collection,
         before: Option<(i64, &CollectionRecord)>,
         now: Instant,
-    ) -> Result<CollectionRecord, PostgresError> {
+    ) -> Result<(i64, CollectionRecord), PostgresError> {
         let definition = write_collection(&collection)?;
         let plan = collection.plan.code();
         let enabled = collection.state == CollectionState::Enabled;
@@ -103,7 +112,7 @@ impl EditCollection {
             let inserted = lock_collection(transaction, &self.path).await?;
             let inserted = inserted
                 .ok_or_else(|| StoreError::Failed("the inserted collection is missing".into()))?;
-            return Ok(inserted.record);
+            return Ok((inserted.id, inserted.record));
         };
         if enabled != (before.collection.state == CollectionState::Enabled) {
             exclude_commits(transaction, &[id]).await?;
@@ -114,7 +123,9 @@ impl EditCollection {
         let ticks = since.ticks();
         execute(transaction, update, &[&id, &definition, &plan, &enabled, &ticks]).await?;
         let version = before.version + 1;
-        Ok(CollectionRecord { collection, enabled_since: since, version, ..before.clone() })
+        let after =
+            CollectionRecord { collection, enabled_since: since, version, ..before.clone() };
+        Ok((id, after))
     }
 
     /// The id of the group, which is created if it does not exist.

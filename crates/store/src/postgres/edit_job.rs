@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use deadpool_postgres::Transaction;
-use kalends_domain::{ClosedRun, JobDefinition, JobPath, Switch};
+use kalends_domain::{ClosedRun, JobDefinition, JobPath, NewNote, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 use tokio_postgres::types::ToSql;
 
@@ -11,12 +11,14 @@ use crate::api_store::{
     DecideJob, EditedJob, JobContext, JobPut, JobWrite, WaitingRuns, active_pause,
 };
 use crate::error::StoreError;
+use crate::notes::action_on_job;
 use crate::postgres::code::{Code, without_nul};
 use crate::postgres::columns::{job_columns, run_columns, state_columns};
 use crate::postgres::commit::{ClosedRow, close_runs, open_runs, write_ledger};
 use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::edit_collection::{LockedCollection, lock_collection};
 use crate::postgres::error::PostgresError;
+use crate::postgres::notes::{SubjectKey, add_note};
 use crate::postgres::pause::clock_and_pause;
 use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::{get, job, run};
@@ -29,10 +31,11 @@ use crate::run_state::{close_superseded_run, manual_run, state_after_run_request
 use crate::search::search_text;
 use crate::stored_form::{DefinitionCodec, write_definition};
 
-/// Creates, replaces, runs or deletes a job as `decide` returns.
+/// Creates, replaces, runs or deletes a job as `decide` returns, and adds the note.
 pub(super) struct EditJob<'a> {
     pub(super) path: JobPath,
     pub(super) decide: DecideJob,
+    pub(super) note: Option<NewNote>,
     pub(super) codec: &'a DefinitionCodec,
 }
 
@@ -62,6 +65,7 @@ impl Operation for EditJob<'_> {
             pause: active_pause(pause.as_ref(), now),
         };
         let write = (self.decide)(context).map_err(StoreError::Rejected)?;
+        let action = action_on_job(&write, before.as_ref());
         if let Some(job) = unreadable {
             match write {
                 // The new job replaces it; its runs, history and ledger are deleted.
@@ -96,6 +100,10 @@ impl Operation for EditJob<'_> {
             }
             (JobWrite::Put(put), None) => Some(self.create(transaction, *put, &collection).await?),
         };
+        if let (Some(note), Some(action), Some(job)) = (&self.note, action, &after) {
+            let subject = SubjectKey::job(collection.id, job.key);
+            add_note(transaction, subject, action, note, now).await?;
+        }
         let is_paused = active_pause(pause.as_ref(), now).is_some();
         let collection = CollectionStatus { state: collection.record.collection.state, is_paused };
         Ok(EditedJob { before, after, collection })

@@ -5,7 +5,7 @@
 //! | `connect`, `store` | [`PostgresStore`]: the connection pool and the [`Store`] trait |
 //! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
-//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `tokens`, `sessions` | reads, one statement each, and edits of groups and tokens |
+//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `notes`, `tokens`, `sessions` | reads, one statement each, and edits of groups and tokens |
 //! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
 //! | `heartbeat` | nodes in service |
@@ -47,6 +47,7 @@ mod jobs_for_run;
 mod key_rotation;
 mod lease_floor;
 mod migrate;
+mod notes;
 mod notify;
 mod overview;
 mod overview_scan;

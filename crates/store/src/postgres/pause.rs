@@ -1,15 +1,18 @@
 //! The pause of all jobs.
 
 use deadpool_postgres::Transaction;
+use kalends_domain::NewNote;
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
 use crate::api_store::{DecidePause, PauseContext, PauseWrite, active_pause};
 use crate::error::StoreError;
+use crate::notes::action_on_pause;
 use crate::postgres::PostgresStore;
 use crate::postgres::clock::clock_of;
 use crate::postgres::columns::pause_columns;
 use crate::postgres::error::PostgresError;
+use crate::postgres::notes::{SubjectKey, add_note};
 use crate::postgres::row::{get, optional_at};
 use crate::postgres::transaction::{Operation, execute, query};
 use crate::record::{Pause, PauseRecord};
@@ -57,8 +60,11 @@ impl PostgresStore {
     }
 }
 
-/// Pauses all jobs, or changes or ends the pause, as `decide` returns.
-pub(super) struct EditPause(pub(super) DecidePause);
+/// Pauses all jobs, or changes or ends the pause, as `decide` returns, and adds the note.
+pub(super) struct EditPause {
+    pub(super) decide: DecidePause,
+    pub(super) note: Option<NewNote>,
+}
 
 impl Operation for EditPause {
     type Output = Option<PauseRecord>;
@@ -71,7 +77,12 @@ impl Operation for EditPause {
         execute(transaction, "LOCK TABLE pause IN SHARE ROW EXCLUSIVE MODE", &[]).await?;
         let (now, before) = clock_and_pause(transaction).await?;
         let active = active_pause(before.as_ref(), now);
-        let after = match (self.0)(PauseContext { active, now }).map_err(StoreError::Rejected)? {
+        let write = (self.decide)(PauseContext { active, now }).map_err(StoreError::Rejected)?;
+        if let Some(note) = &self.note {
+            let (subject, action) = (SubjectKey::ALL_JOBS, action_on_pause(&write));
+            add_note(transaction, subject, action, note, now).await?;
+        }
+        let after = match write {
             PauseWrite::Keep => before,
             PauseWrite::Put(record) => {
                 put(transaction, &record).await?;

@@ -1,4 +1,4 @@
-//! Retention: deletes expired history, ledger rows, finished jobs and sessions in short transactions.
+//! Retention: deletes expired history, ledger rows, notes, finished jobs and sessions in short transactions.
 
 use deadpool_postgres::Transaction;
 use kalends_recurrence::Instant;
@@ -9,6 +9,7 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
+use crate::postgres::notes::PruneNotes;
 use crate::postgres::removal::{delete_jobs, lock_states};
 use crate::postgres::row::get;
 use crate::postgres::sessions::PruneSessions;
@@ -47,6 +48,14 @@ impl PostgresStore {
         while left > 0 {
             let deleted =
                 self.transact(PruneLedger { oldest, batch_max: left.min(BATCH_MAX) }).await?;
+            left -= deleted.min(left);
+            if deleted == 0 {
+                break;
+            }
+        }
+        while left > 0 {
+            let deleted =
+                self.transact(PruneNotes { oldest, batch_max: left.min(BATCH_MAX) }).await?;
             left -= deleted.min(left);
             if deleted == 0 {
                 break;

@@ -38,7 +38,7 @@ pub(super) async fn exclude_commits(
     Ok(())
 }
 
-/// Deletes jobs whose states are locked, with their runs. Their history and ledger rows become
+/// Deletes jobs whose states are locked, with their runs and notes. Their history and ledger rows become
 /// unreachable and are removed later.
 pub(super) async fn delete_jobs(
     transaction: &Transaction<'_>,
@@ -46,6 +46,7 @@ pub(super) async fn delete_jobs(
 ) -> Result<(), PostgresError> {
     for delete in [
         "DELETE FROM runs WHERE job = ANY($1)",
+        "DELETE FROM notes WHERE job = ANY($1)",
         "DELETE FROM states WHERE job = ANY($1)",
         "DELETE FROM jobs WHERE key = ANY($1)",
         "INSERT INTO leftovers (job) SELECT unnest($1::bigint[])",
@@ -55,7 +56,7 @@ pub(super) async fn delete_jobs(
     Ok(())
 }
 
-/// Deletes collections. Their jobs become unreachable and are removed later.
+/// Deletes collections with their own notes. Their jobs become unreachable and are removed later.
 pub(super) async fn delete_collections(
     transaction: &Transaction<'_>,
     collections: &[i64],
@@ -63,6 +64,7 @@ pub(super) async fn delete_collections(
     exclude_commits(transaction, collections).await?;
     for delete in [
         "DELETE FROM due_floors WHERE collection_id = ANY($1)",
+        "DELETE FROM notes WHERE job = 0 AND collection_id = ANY($1)",
         "DELETE FROM collections WHERE id = ANY($1)",
         "INSERT INTO doomed (collection_id) SELECT unnest($1::bigint[])",
     ] {

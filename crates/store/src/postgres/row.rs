@@ -56,7 +56,7 @@ fn group_path(row: &Row) -> Result<GroupPath, StoreError> {
     })
 }
 
-fn collection_path(row: &Row) -> Result<CollectionPath, StoreError> {
+pub(super) fn collection_path(row: &Row) -> Result<CollectionPath, StoreError> {
     let collection = CollectionName::new(get(row, "collection_name")?).map_err(invalid_name)?;
     Ok(CollectionPath { group: group_path(row)?, collection })
 }

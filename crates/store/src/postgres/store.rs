@@ -4,7 +4,8 @@ use std::future::Future;
 use std::ops::Bound;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
+    SubscriptionId,
 };
 use kalends_recurrence::Instant;
 
@@ -85,12 +86,13 @@ impl ApiStore for PostgresStore {
         Box::pin(self.notifying(self.transact(DeleteGroup(path))))
     }
 
-    fn edit_collection(
+    fn edit_collection_with_note(
         &self,
         path: CollectionPath,
         decide: DecideCollection,
+        note: Option<NewNote>,
     ) -> Reply<'_, Edited<CollectionRecord>> {
-        Box::pin(self.notifying(self.transact(EditCollection { path, decide })))
+        Box::pin(self.notifying(self.transact(EditCollection { path, decide, note })))
     }
 
     fn collection(&self, path: CollectionPath) -> Reply<'_, Option<CollectionRecord>> {
@@ -105,13 +107,30 @@ impl ApiStore for PostgresStore {
         Box::pin(self.read_collections(scope, page))
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
-        let edit = EditJob { path, decide, codec: &self.codec };
+    fn edit_job_with_note(
+        &self,
+        path: JobPath,
+        decide: DecideJob,
+        note: Option<NewNote>,
+    ) -> Reply<'_, EditedJob> {
+        let edit = EditJob { path, decide, note, codec: &self.codec };
         Box::pin(self.notifying(self.transact(edit)))
     }
 
-    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
-        Box::pin(self.notifying(self.transact(EditPause(decide))))
+    fn edit_pause_with_note(
+        &self,
+        decide: DecidePause,
+        note: Option<NewNote>,
+    ) -> Reply<'_, Option<PauseRecord>> {
+        Box::pin(self.notifying(self.transact(EditPause { decide, note })))
+    }
+
+    fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        Box::pin(self.read_notes_of_job(path, page))
+    }
+
+    fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
+        Box::pin(self.read_notes(page))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {

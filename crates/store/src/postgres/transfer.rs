@@ -138,7 +138,8 @@ impl PostgresTransfer {
                    UNION ALL SELECT closed, count, disposition, 0 FROM ledger) rows
              WHERE closed > (SELECT max(closed) FROM ledger) - 6912000000000
              GROUP BY closed / 6000000000, collection_id;
-             SELECT setval('groups_id_seq', max(id)) FROM groups";
+             SELECT setval('groups_id_seq', max(id)) FROM groups;
+             SELECT setval('notes_number_seq', max(number)) FROM notes";
         self.client.batch_execute(count).await.map_err(failed)?;
         for (sequence, number) in sequences(&mut numbers) {
             if *number > 0 {
@@ -297,6 +298,14 @@ fn read_statement(table: Table) -> &'static str {
                  revoked, last_used)::text
              FROM tokens WHERE id > $1 ORDER BY id LIMIT $2"
         }
+        Table::Notes => {
+            "SELECT json_build_array(number, time, action, collection_id, job, author, author_name,
+                 text)::text
+             FROM notes
+             WHERE number > $1
+                 AND (collection_id = 0 OR collection_id IN (SELECT id FROM collections))
+             ORDER BY number LIMIT $2"
+        }
         Table::KeyMaterial => {
             "SELECT json_build_array(name, encode(sealed, 'hex'))::text
              FROM key_material WHERE name > $1 ORDER BY name LIMIT $2"
@@ -380,6 +389,12 @@ fn write_statements(table: Table) -> &'static [&'static str] {
                  (r->>6)::bigint, (r->>7)::bigint, (r->>8)::bigint
              FROM json_array_elements($1::text::json) r",
         ],
+        Table::Notes => &[
+            "INSERT INTO notes (number, time, action, collection_id, job, author, author_name, text)
+             SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::smallint, (r->>3)::bigint,
+                 (r->>4)::bigint, r->>5, r->>6, r->>7
+             FROM json_array_elements($1::text::json) r",
+        ],
         Table::KeyMaterial => &[
             "INSERT INTO key_material (name, sealed) SELECT r->>0, decode(r->>1, 'hex')
              FROM json_array_elements($1::text::json) r",
@@ -400,7 +415,7 @@ mod tests {
     /// The schema after all migrations; a test compares it with a database.
     const SCHEMA: &str = include_str!("../../migrations/postgres/schema.txt");
     /// Tables whose rows are copied.
-    const COPIED: [(&str, Table); 11] = [
+    const COPIED: [(&str, Table); 12] = [
         ("subscriptions", Table::Groups),
         ("groups", Table::Groups),
         ("collections", Table::Collections),
@@ -410,6 +425,7 @@ mod tests {
         ("history", Table::History),
         ("ledger", Table::Ledger),
         ("tokens", Table::Tokens),
+        ("notes", Table::Notes),
         ("key_material", Table::KeyMaterial),
         ("pause", Table::Pause),
     ];

@@ -42,7 +42,7 @@ const DROP_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
 /// Queries for violated invariants. Each returns one line of text per violation.
-const VIOLATIONS: [&str; 22] = [
+const VIOLATIONS: [&str; 23] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
     "SELECT 'job ' || job || ' has a state and is not there' FROM present
@@ -82,6 +82,9 @@ const VIOLATIONS: [&str; 22] = [
      WHERE job NOT IN (SELECT job FROM jobs) AND job NOT IN (SELECT job FROM leftovers)",
     "SELECT 'row ' || id || ' of the ledger belongs to nothing' FROM ledger
      WHERE job NOT IN (SELECT job FROM jobs) AND job NOT IN (SELECT job FROM leftovers)",
+    "SELECT 'note ' || number || ' belongs to nothing' FROM notes
+     WHERE job <> 0 AND job NOT IN (SELECT job FROM jobs)
+         OR job = 0 AND collection <> 0 AND collection NOT IN (SELECT id FROM collections)",
     "SELECT 'entry ' || sequence || ' of history is older than its span' FROM history
      LEFT JOIN spans ON kind = 0 AND span = sequence / 512 WHERE oldest IS NULL OR started < oldest",
     "SELECT 'row ' || id || ' of the ledger is older than its span' FROM ledger

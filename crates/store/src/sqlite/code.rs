@@ -1,6 +1,6 @@
 //! Conversion between values and columns.
 
-use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Micros, Plan};
+use kalends_domain::{ActionRole, AttemptStatus, Lifecycle, Micros, NoteAction, Plan};
 use kalends_recurrence::Instant;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Row, Rows};
@@ -195,4 +195,15 @@ coded_enum!(Disposition {
     Superseded = 6,
     SkippedPaused = 7,
     SkippedByRequest = 8
+});
+coded_enum!(NoteAction {
+    Created = 0,
+    Edited = 1,
+    Enabled = 2,
+    Disabled = 3,
+    Ran = 4,
+    Skipped = 5,
+    Paused = 6,
+    Resumed = 7,
+    Noted = 8
 });

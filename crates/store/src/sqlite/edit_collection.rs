@@ -2,24 +2,27 @@
 
 use std::cell::RefCell;
 
-use kalends_domain::CollectionPath;
+use kalends_domain::{CollectionPath, NewNote};
 use kalends_recurrence::Instant;
 
 use crate::api_store::{CollectionContext, CollectionWrite, DecideCollection, Edited};
 use crate::error::StoreError;
+use crate::notes::action_on_collection;
 use crate::record::{CollectionFacts, CollectionRecord, enabled_since};
 use crate::sqlite::collections;
 use crate::sqlite::error::SqliteResult;
+use crate::sqlite::notes::{self, SubjectKey};
 use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::removal::delete_collection;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
 
-/// Creates, changes or deletes a collection as `decide` returns.
+/// Creates, changes or deletes a collection as `decide` returns, and adds the note.
 pub(crate) fn edit_collection(
     transaction: &mut WriteTransaction,
     path: &CollectionPath,
     mut decide: DecideCollection,
+    note: Option<&NewNote>,
     now: Instant,
 ) -> SqliteResult<Edited<CollectionRecord>> {
     let connection = transaction.connection();
@@ -44,11 +47,13 @@ pub(crate) fn edit_collection(
     if let Some(error) = failure.take() {
         return Err(error);
     }
-    let after = match (write.map_err(StoreError::Rejected)?, id) {
-        (CollectionWrite::Keep, _) => before.clone(),
+    let write = write.map_err(StoreError::Rejected)?;
+    let action = action_on_collection(&write, before.as_ref());
+    let (id, after) = match (write, id) {
+        (CollectionWrite::Keep, id) => (id, before.clone()),
         (CollectionWrite::Delete, id) => {
             id.map(|id| delete_collection(transaction, id)).transpose()?;
-            None
+            (id, None)
         }
         (CollectionWrite::Put(collection), id) => {
             match id {
@@ -58,10 +63,14 @@ pub(crate) fn edit_collection(
                 }
                 None => collections::insert(connection, path, &collection, now)?,
             }
-            let after = collections::find(connection, &keys)?.map(|found| found.record);
+            let found = collections::find(connection, &keys)?;
             transaction.invalidate_collections();
-            after
+            found.map(|found| (found.id, found.record)).unzip()
         }
     };
+    if let (Some(note), Some(action), Some(id)) = (note, action, id) {
+        let subject = SubjectKey::collection(id);
+        notes::add(transaction.connection(), subject, action, note, now)?;
+    }
     Ok(Edited { before, after })
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use kalends_domain::{JobDefinition, JobName, JobPath, Switch};
+use kalends_domain::{JobDefinition, JobName, JobPath, NewNote, Switch};
 use kalends_recurrence::{Instant, duration_to_ticks};
 use rusqlite::Connection;
 
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, active_pause};
 use crate::error::StoreError;
+use crate::notes::action_on_job;
 use crate::record::{CollectionStatus, Job, JobKey, JobRecord, JobUid, edited_job};
 use crate::run_state::state_after_run_request;
 use crate::search::search_text;
@@ -16,6 +17,7 @@ use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, CollectionRow, recount};
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::jobs::{self, EditableJob};
+use crate::sqlite::notes::{self, SubjectKey};
 use crate::sqlite::path_keys::PathKeys;
 use crate::sqlite::removal::delete_job;
 use crate::sqlite::runs;
@@ -23,12 +25,13 @@ use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::WriteTransaction;
 use crate::stored_form::{DefinitionCodec, write_definition};
 
-/// Creates, changes or deletes a job as `decide` returns.
+/// Creates, changes or deletes a job as `decide` returns, and adds the note.
 pub(crate) fn edit_job(
     transaction: &mut WriteTransaction,
     codec: &DefinitionCodec,
     path: &JobPath,
     mut decide: DecideJob,
+    note: Option<&NewNote>,
     now: Instant,
 ) -> SqliteResult<EditedJob> {
     let keys = PathKeys::new(path);
@@ -53,6 +56,7 @@ pub(crate) fn edit_job(
         pause: active_pause(pause.as_ref(), now),
     };
     let write = decide(context).map_err(StoreError::Rejected)?;
+    let action = action_on_job(&write, before);
     if let Some(job) = unreadable {
         match write {
             // The new job replaces it; its runs, history and ledger are deleted.
@@ -85,6 +89,9 @@ pub(crate) fn edit_job(
             Some(insert_job(transaction, codec, id, path, *put)?)
         }
     };
+    if let (Some(note), Some(action), Some(job)) = (note, action, &after) {
+        notes::add(transaction.connection(), SubjectKey::job(id, job.key), action, note, now)?;
+    }
     let is_paused = active_pause(pause.as_ref(), now).is_some();
     let collection = CollectionStatus { state: collection.collection.state, is_paused };
     Ok(EditedJob { before: existing.map(|existing| existing.record), after, collection })

@@ -10,6 +10,7 @@ use crate::run_reports::RUN_COUNTS_RETENTION;
 use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
 use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::notes;
 use crate::sqlite::removal::delete_job;
 use crate::sqlite::run_counts;
 use crate::sqlite::sessions;
@@ -36,6 +37,8 @@ pub(crate) enum ExpiredRows {
     History,
     /// Ledger rows, by the time at which their occurrence was closed.
     Ledger,
+    /// Notes, by the time of their action.
+    Notes,
     /// Finished jobs, by the time at which they finished.
     Jobs,
     /// Sessions, by the time at which they expire.
@@ -46,9 +49,10 @@ pub(crate) enum ExpiredRows {
 
 impl ExpiredRows {
     /// All kinds, in the order of their removal.
-    pub(crate) const ALL: [ExpiredRows; 5] = [
+    pub(crate) const ALL: [ExpiredRows; 6] = [
         ExpiredRows::History,
         ExpiredRows::Ledger,
+        ExpiredRows::Notes,
         ExpiredRows::Jobs,
         ExpiredRows::Sessions,
         ExpiredRows::RunCounts,
@@ -57,7 +61,9 @@ impl ExpiredRows {
     /// Rows with an earlier time have expired.
     pub(crate) fn cutoff(self, retention: Retention, now: Instant) -> Instant {
         let age = match self {
-            ExpiredRows::History | ExpiredRows::Ledger => retention.history_age,
+            ExpiredRows::History | ExpiredRows::Ledger | ExpiredRows::Notes => {
+                retention.history_age
+            }
             ExpiredRows::Jobs => retention.finished_jobs,
             ExpiredRows::Sessions => Duration::ZERO,
             ExpiredRows::RunCounts => RUN_COUNTS_RETENTION,
@@ -77,6 +83,7 @@ impl ExpiredRows {
                 remove_chain_rows(transaction, ChainKind::History, cutoff, limit)
             }
             ExpiredRows::Ledger => remove_chain_rows(transaction, ChainKind::Ledger, cutoff, limit),
+            ExpiredRows::Notes => notes::remove_expired(transaction.connection(), cutoff, limit),
             ExpiredRows::Jobs => remove_jobs(transaction, cutoff, limit),
             ExpiredRows::Sessions => {
                 let removed = sessions::prune(transaction.connection(), cutoff, limit)?;

@@ -8,10 +8,11 @@ use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::{Coded, collect, read};
 use crate::sqlite::collections::recount;
 use crate::sqlite::error::SqliteResult;
+use crate::sqlite::notes;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
 
-/// Deletes a job with its runs. Its history and ledger rows become unreachable and are removed
+/// Deletes a job with its runs and notes. Its history and ledger rows become unreachable and are removed
 /// later.
 pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> SqliteResult<()> {
     let connection = transaction.connection();
@@ -21,6 +22,7 @@ pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> Sql
         .optional()?;
     let Some((collection, authenticated)) = deleted else { return Ok(()) };
     connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(job)])?;
+    notes::delete_of_job(connection, job)?;
     recount(connection, collection, -1, -authenticated)?;
     // `None` if it cannot be read, which must not keep the job.
     let state = match transaction.state(job) {
@@ -59,11 +61,12 @@ pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> Sql
     Ok(())
 }
 
-/// Deletes a collection with its runs. Its jobs become unreachable and are removed later.
+/// Deletes a collection with its runs and its own notes. Its jobs become unreachable and are removed later.
 pub(crate) fn delete_collection(transaction: &mut WriteTransaction, id: i64) -> SqliteResult<()> {
     let connection = transaction.connection();
     connection.prepare_cached("DELETE FROM collections WHERE id = ?")?.execute([id])?;
     connection.prepare_cached("INSERT INTO doomed (collection) VALUES (?)")?.execute([id])?;
+    notes::delete_of_collection(connection, id)?;
     for row in transaction.runs_of_collection(id) {
         transaction.set_run(row.run.id, None);
     }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kalends_domain::{
-    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, SubscriptionId,
+    AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
+    SubscriptionId,
 };
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -47,8 +48,8 @@ use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
     backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
-    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, overview, overview_scan,
-    pause, run_counts, run_reports, runs, search, sessions, tokens,
+    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, notes, overview,
+    overview_scan, pause, run_counts, run_reports, runs, search, sessions, tokens,
 };
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
@@ -301,13 +302,14 @@ impl ApiStore for SqliteStore {
         self.edit(move |transaction, _, _| groups::delete(transaction, &path))
     }
 
-    fn edit_collection(
+    fn edit_collection_with_note(
         &self,
         path: CollectionPath,
         decide: DecideCollection,
+        note: Option<NewNote>,
     ) -> Reply<'_, Edited<CollectionRecord>> {
         self.edit(move |transaction, _, now| {
-            edit_collection::edit_collection(transaction, &path, decide, now)
+            edit_collection::edit_collection(transaction, &path, decide, note.as_ref(), now)
         })
     }
 
@@ -326,14 +328,33 @@ impl ApiStore for SqliteStore {
         self.read(move |snapshot, _| collections::list(snapshot.connection(), &scope, &page))
     }
 
-    fn edit_job(&self, path: JobPath, decide: DecideJob) -> Reply<'_, EditedJob> {
+    fn edit_job_with_note(
+        &self,
+        path: JobPath,
+        decide: DecideJob,
+        note: Option<NewNote>,
+    ) -> Reply<'_, EditedJob> {
         self.edit(move |transaction, codec, now| {
-            edit_job::edit_job(transaction, codec, &path, decide, now)
+            edit_job::edit_job(transaction, codec, &path, decide, note.as_ref(), now)
         })
     }
 
-    fn edit_pause(&self, decide: DecidePause) -> Reply<'_, Option<PauseRecord>> {
-        self.edit(move |transaction, _, now| pause::edit_pause(transaction, decide, now))
+    fn edit_pause_with_note(
+        &self,
+        decide: DecidePause,
+        note: Option<NewNote>,
+    ) -> Reply<'_, Option<PauseRecord>> {
+        self.edit(move |transaction, _, now| {
+            pause::edit_pause(transaction, decide, note.as_ref(), now)
+        })
+    }
+
+    fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        self.read(move |snapshot, _| notes::of_job(snapshot.connection(), &path, &page))
+    }
+
+    fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
+        self.read(move |snapshot, _| notes::all(snapshot.connection(), &page))
     }
 
     fn job(&self, path: JobPath) -> Reply<'_, Option<(JobRecord, CollectionStatus)>> {

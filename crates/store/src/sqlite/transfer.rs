@@ -266,6 +266,11 @@ fn read_statement(table: Table) -> &'static str {
             "SELECT id, name, lower(hex(hash)), role, place, created, expires, revoked, last_used
              FROM tokens WHERE id > ?1 ORDER BY id LIMIT ?2"
         }
+        Table::Notes => {
+            "SELECT number, time, action, collection, job, author, author_name, text FROM notes
+             WHERE number > ?1 AND (collection = 0 OR collection IN (SELECT id FROM collections))
+             ORDER BY number LIMIT ?2"
+        }
         Table::KeyMaterial => {
             "SELECT substr(name, 9), lower(hex(value)) FROM meta
              WHERE substr(name, 1, 8) = 'derived:' AND substr(name, 9) > ?1
@@ -329,6 +334,10 @@ fn write_statement(table: Table) -> &'static str {
             "INSERT INTO tokens (id, name, hash, role, place, created, expires, revoked, last_used)
              VALUES (?1, ?2, unhex(?3), ?4, ?5, ?6, ?7, ?8, ?9)"
         }
+        Table::Notes => {
+            "INSERT INTO notes (number, time, action, collection, job, author, author_name, text)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+        }
         Table::KeyMaterial => "INSERT INTO meta (name, value) VALUES ('derived:' || ?1, unhex(?2))",
         Table::Pause => {
             "INSERT INTO pause (id, since, until, resumed, reason, author)
@@ -372,7 +381,7 @@ mod tests {
     use super::*;
 
     /// Tables whose rows are copied.
-    const COPIED: [(&str, Table); 10] = [
+    const COPIED: [(&str, Table); 11] = [
         ("groups", Table::Groups),
         ("collections", Table::Collections),
         ("jobs", Table::Jobs),
@@ -381,6 +390,7 @@ mod tests {
         ("history", Table::History),
         ("ledger", Table::Ledger),
         ("tokens", Table::Tokens),
+        ("notes", Table::Notes),
         ("meta", Table::KeyMaterial),
         ("pause", Table::Pause),
     ];

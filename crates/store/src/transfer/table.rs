@@ -24,13 +24,14 @@ pub enum Table {
     History,
     Ledger,
     Tokens,
+    Notes,
     KeyMaterial,
     Pause,
 }
 
 impl Table {
     /// All tables, each after those that it refers to.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 11] = [
         Table::Groups,
         Table::Collections,
         Table::Jobs,
@@ -39,6 +40,7 @@ impl Table {
         Table::History,
         Table::Ledger,
         Table::Tokens,
+        Table::Notes,
         Table::KeyMaterial,
         Table::Pause,
     ];
@@ -54,6 +56,7 @@ impl Table {
             Table::History => "history entries",
             Table::Ledger => "ledger rows",
             Table::Tokens => "tokens",
+            Table::Notes => "notes",
             Table::KeyMaterial => "wrapped keys",
             Table::Pause => "pauses",
         }
@@ -173,6 +176,9 @@ impl Table {
                 "revoked",
                 "last_used",
             ],
+            Table::Notes => {
+                &["number", "time", "action", "collection", "job", "author", "author_name", "text"]
+            }
             Table::KeyMaterial => &["name", "ciphertext"],
             Table::Pause => &["id", "since", "until", "resumed", "reason", "author"],
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     AccessScope, ActionRole, AttemptStatus, ClosedRun, Collection, CollectionState, HistoryEntry,
-    Lifecycle, Micros, Plan, Switch, Target, Timing,
+    Lifecycle, Micros, NewNote, NoteAuthor, NoteText, Plan, Switch, Target, Timing,
 };
 use kalends_recurrence::{Instant, TICKS_PER_SECOND};
 use kalends_store::record::{
@@ -155,6 +155,21 @@ pub(crate) async fn fill(store: &dyn Store) {
     let record = PauseRecord { pause, reason: "ä \"quoted\"".into(), by: "ops".into() };
     let decide = move |_: PauseContext<'_>| Ok(PauseWrite::Put(record.clone()));
     assert!(store.edit_pause(Box::new(decide)).await.unwrap().is_some());
+    add_notes(store).await;
+}
+
+/// Notes of a job and of a collection, with and without the name of their author.
+async fn add_notes(store: &dyn Store) {
+    let note = |name: Option<&str>, text: &str| {
+        let author = NoteAuthor { id: "token:1".into(), name: name.map(str::to_owned) };
+        Some(NewNote { author, text: NoteText::new(text).unwrap() })
+    };
+    let run = Box::new(|_: JobContext<'_>| Ok(JobWrite::Run { at: DUE }));
+    let path = job_path("c", "edge").unwrap();
+    store.edit_job_with_note(path, run, note(Some("ä"), "\"why\" \\")).await.unwrap();
+    let keep = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Keep));
+    let path = collection_path("empty").unwrap();
+    store.edit_collection_with_note(path, keep, note(None, "€😀")).await.unwrap();
 }
 
 /// ISO 8601 with seven fractional digits.
@@ -207,6 +222,20 @@ pub(crate) async fn expected(store: &dyn Store, nul: &str) -> Vec<String> {
         for job in jobs {
             lines.extend(expected_of_job(store, &record, &job, nul).await);
         }
+    }
+    for note in store.notes(Page::first(1_000)).await.unwrap() {
+        let collection = note.subject.collection().cloned().map(AccessScope::Collection);
+        lines.push(json!({
+            "kind": "note",
+            "collection": collection.map(|collection| collection.to_string()),
+            "job": note.subject.job().map(|path| path.job.to_string()),
+            "number": note.number,
+            "time": iso(note.time),
+            "action": note.action.as_str(),
+            "author": note.author.id,
+            "author_name": note.author.name,
+            "text": note.text,
+        }));
     }
     normalize(lines)
 }

@@ -10,4 +10,5 @@ UNION ALL SELECT 'v_runs.lease_until ' || lease_until FROM v_runs
 UNION ALL SELECT 'v_history.started ' || started FROM v_history
 UNION ALL SELECT 'v_history.ended ' || ended FROM v_history
 UNION ALL SELECT 'v_ledger.closed ' || closed FROM v_ledger
-UNION ALL SELECT 'v_pause.since ' || since FROM v_pause;
+UNION ALL SELECT 'v_pause.since ' || since FROM v_pause
+UNION ALL SELECT 'v_notes.time ' || time FROM v_notes;

@@ -67,11 +67,11 @@ fn a_schema_of_a_newer_version_is_refused() {
     with_server(async {
         let database = TestDatabase::create().await;
         database.connect().await;
-        let newer = "INSERT INTO schema_steps (number, name) VALUES (17, 'of the future')";
+        let newer = "INSERT INTO schema_steps (number, name) VALUES (18, 'of the future')";
         database.client().await.execute(newer, &[]).await.unwrap();
         let refused = PostgresStore::connect(&database.url, settings(), codec(1)).await;
         let Err(error) = refused else { panic!("{refused:?}") };
-        assert_eq!(error, StoreError::TooNew { found: 17, known: 16 });
+        assert_eq!(error, StoreError::TooNew { found: 18, known: 17 });
     });
 }
 
@@ -88,6 +88,8 @@ fn the_integrity_check_finds_every_kind_of_damage() {
                 VALUES (999, 0, 0, 0, 0, '\"\"', 0, 0, 0);
             INSERT INTO ledger (job, first_at, last_at, generation, count, cause, disposition, closed)
                 VALUES (999, 0, 0, 0, 0, 0, 0, 0);
+            INSERT INTO notes (number, time, action, collection_id, job, author, text)
+                VALUES (997, 0, 0, 1, 999, '', ''), (998, 0, 0, 999, 0, '', '');
             UPDATE collections SET jobs = 7;
             UPDATE states SET entries = 7, generation = 0, finished = 0 WHERE job = 1;
             UPDATE jobs SET collection_id = 77 WHERE key = 2;
@@ -101,6 +103,8 @@ fn the_integrity_check_finds_every_kind_of_damage() {
             "belongs to no job",
             "history of no job: 999",
             "ledger of no job: 999",
+            "note 997 belongs to nothing",
+            "note 998 belongs to nothing",
             "counts 7 jobs and has 1",
             "counts 7 entries and has 0",
             "job 2 belongs to no collection",

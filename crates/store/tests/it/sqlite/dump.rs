@@ -25,6 +25,7 @@ fn views(path: &Path) -> Vec<String> {
         ("run", "v_runs"),
         ("history", "v_history"),
         ("ledger", "v_ledger"),
+        ("note", "v_notes"),
     ] {
         let mut statement = connection.prepare(&format!("SELECT * FROM {view}")).unwrap();
         let names: Vec<_> = statement.column_names().map(str::to_owned).collect();
@@ -75,7 +76,7 @@ fn the_views_agree_with_the_api_after_a_flush() {
     let store = filled(&path);
     block_on(store.flush()).unwrap();
     let expected = block_on(expected(&store, "\0"));
-    for kind in ["pause", "collection", "job", "run", "history", "ledger"] {
+    for kind in ["pause", "collection", "job", "run", "history", "ledger", "note"] {
         let kind = format!("\"kind\":\"{kind}\"");
         assert!(expected.iter().any(|line| line.contains(&kind)), "{kind}");
     }
@@ -99,7 +100,7 @@ fn a_dump_agrees_with_the_api_before_a_flush() {
         let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
         let mut order = kinds.clone();
         order.dedup();
-        assert_eq!(order, ["pause", "collection", "job", "run", "history", "ledger"]);
+        assert_eq!(order, ["pause", "collection", "job", "run", "history", "ledger", "note"]);
         if unflushed {
             break;
         }

@@ -322,6 +322,8 @@ fn the_integrity_check_finds_every_kind_of_damage() {
         ),
         ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "out of reach"),
         ("INSERT INTO ledger VALUES (9, 5, 0, 1, 0, 0, 1, 0, 0, 0)", "belongs to nothing"),
+        ("INSERT INTO notes VALUES (1, 0, 0, 1, 999, '', NULL, '')", "note 1 belongs to nothing"),
+        ("INSERT INTO notes VALUES (1, 0, 0, 999, 0, '', NULL, '')", "note 1 belongs to nothing"),
     ] {
         block_on(async {
             let store = open(&path).unwrap();
