@@ -5,6 +5,7 @@ use http::Method;
 use kalends_environment::Clock;
 use kalends_wire::Json;
 
+use super::note::NoteArgument;
 use crate::api::Call;
 use crate::error::CliError;
 use crate::json::{JsonMembers as _, object, or_null};
@@ -57,6 +58,9 @@ struct Change {
     /// Only print what would change
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    note: NoteArgument,
 }
 
 #[derive(clap::Args)]
@@ -261,7 +265,8 @@ impl Change {
                     None,
                 );
             }
-            session.api.send(&Call::new(Method::POST, format!("{path}/{verb}")))?;
+            let call = Call::new(Method::POST, format!("{path}/{verb}"));
+            session.api.send(&self.note.add_to(call))?;
             session.output.done(&format!("collection {name} {verb}d"), name, None)
         })
     }

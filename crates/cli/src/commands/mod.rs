@@ -7,7 +7,9 @@ mod export;
 mod history;
 mod import;
 mod job;
+mod note;
 mod occurrence;
+mod pause;
 mod run;
 mod status;
 
@@ -32,6 +34,8 @@ pub enum Command {
     Import(Box<import::Arguments>),
     Context(context::Arguments),
     Status(status::Arguments),
+    Pause(pause::PauseArguments),
+    Resume(pause::ResumeArguments),
 }
 
 /// Executes a command.
@@ -48,6 +52,8 @@ pub fn execute(command: Command, clock: &dyn Clock) -> Result<ExitStatus, CliErr
         Command::Import(arguments) => return import::run(&arguments, clock),
         Command::Context(arguments) => context::run(arguments, clock)?,
         Command::Status(arguments) => return status::run(&arguments, clock),
+        Command::Pause(arguments) => pause::pause(&arguments, clock)?,
+        Command::Resume(arguments) => pause::resume(&arguments, clock)?,
     }
     Ok(ExitStatus::Success)
 }

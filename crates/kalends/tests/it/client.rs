@@ -6,6 +6,7 @@ mod editing;
 mod first_steps;
 mod imports;
 mod jobs;
+mod notes;
 mod output;
 mod runs;
 mod settings;

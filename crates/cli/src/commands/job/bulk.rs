@@ -7,6 +7,7 @@ use kalends_wire::{BulkEdit, Json};
 
 use super::selection::Selection;
 use crate::api::Call;
+use crate::commands::note::NoteArgument;
 use crate::error::{CliError, Refusal};
 use crate::json::{JsonMembers as _, object};
 use crate::output::Progress;
@@ -26,6 +27,26 @@ pub(super) struct Arguments {
     /// Only print what would change
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Names of jobs, or a filter, and a note
+#[derive(clap::Args)]
+pub(super) struct SwitchArguments {
+    #[command(flatten)]
+    jobs: Arguments,
+
+    #[command(flatten)]
+    note: NoteArgument,
+}
+
+impl SwitchArguments {
+    pub(super) fn run(&self, action: Action, session: &Session<'_>) -> Result<(), CliError> {
+        run(&self.jobs, action, &self.note, session)
+    }
+}
+
+pub(super) fn delete(arguments: &Arguments, session: &Session<'_>) -> Result<(), CliError> {
+    run(arguments, Action::Delete, &NoteArgument::default(), session)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,9 +74,10 @@ impl Action {
     }
 }
 
-pub(super) fn run(
+fn run(
     arguments: &Arguments,
     action: Action,
+    note: &NoteArgument,
     session: &Session<'_>,
 ) -> Result<(), CliError> {
     let jobs = match arguments.selection.filter()? {
@@ -80,7 +102,7 @@ pub(super) fn run(
         });
     }
     let progress = Progress::bar(&session.output, jobs.len(), "jobs");
-    let mut results = session.bulk(action, &jobs, &progress)?;
+    let mut results = session.bulk(action, &jobs, note, &progress)?;
     session.for_each(&jobs, |job| {
         let result = results.remove(&job.to_string().to_ascii_lowercase());
         let result = result.unwrap_or_else(|| Err(missing_result(job)))?;
@@ -111,6 +133,7 @@ impl Session<'_> {
         &self,
         action: Action,
         jobs: &[JobRef],
+        note: &NoteArgument,
         progress: &Progress,
     ) -> Result<Results, CliError> {
         let mut by_collection: BTreeMap<&str, Vec<&JobRef>> = BTreeMap::new();
@@ -124,7 +147,8 @@ impl Session<'_> {
                 let names = jobs.iter().map(|job| Json::from(job.job.clone())).collect();
                 let body =
                     object([("action", action.name().into()), ("names", Json::Array(names))]);
-                let response = self.api.send(&Call::new(Method::POST, &path).body(&body))?.body;
+                let call = note.add_to(Call::new(Method::POST, &path).body(&body));
+                let response = self.api.send(&call)?.body;
                 for result in response.items("value") {
                     let name = result.text("name").to_ascii_lowercase();
                     results.insert(name, outcome(result));

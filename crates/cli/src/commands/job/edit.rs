@@ -16,6 +16,7 @@ use super::editable::editable_definition;
 use super::input::{parse_definition, read_definition};
 use super::preview::print_preview;
 use crate::api::{Call, Response};
+use crate::commands::note::NoteArgument;
 use crate::error::CliError;
 use crate::json::{JsonMembers as _, member_mut, object, set};
 use crate::resource_name::JobRef;
@@ -49,6 +50,9 @@ pub(super) struct Arguments {
     /// Save without asking
     #[arg(short, long)]
     yes: bool,
+
+    #[command(flatten)]
+    note: NoteArgument,
 
     #[command(flatten)]
     flags: Box<DefinitionFlags>,
@@ -110,7 +114,7 @@ fn edit_by_flags(
         return print_preview(&session.api.send(&call)?.body, job, session);
     }
     let call = Call::new(Method::PATCH, path).body(&patch).if_match(stored.etag.as_deref());
-    let edited = session.api.send(&call)?.body;
+    let edited = session.api.send(&arguments.note.add_to(call))?.body;
     session.output.done(&format!("job {job} changed"), &job.to_string(), Some(&edited))
 }
 
@@ -171,7 +175,8 @@ fn save(
     if is_asked && !confirm("Save?")? {
         return Err(CliError::Failure(format!("job {job} not changed")));
     }
-    let edited = session.api.send(&Call::new(Method::PUT, path).body(body).if_match(etag))?.body;
+    let call = Call::new(Method::PUT, path).body(body).if_match(etag);
+    let edited = session.api.send(&arguments.note.add_to(call))?.body;
     session.output.done(&format!("job {job} changed"), &job.to_string(), Some(&edited))
 }
 

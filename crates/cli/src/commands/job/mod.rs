@@ -2,13 +2,14 @@
 
 mod bulk;
 mod create;
-mod definition_flags;
+pub(super) mod definition_flags;
 mod edit;
 mod editable;
 pub(super) mod explain;
 mod input;
 pub(super) mod list;
 mod logs;
+mod notes;
 mod preview;
 pub(super) mod run;
 mod selection;
@@ -52,10 +53,11 @@ enum JobCommand {
     Watch(watch::Arguments),
     Logs(logs::Arguments),
     Explain(explain::Arguments),
+    Notes(notes::Arguments),
     /// Enable jobs
-    Enable(bulk::Arguments),
+    Enable(bulk::SwitchArguments),
     /// Disable jobs; they do not run until they are enabled
-    Disable(bulk::Arguments),
+    Disable(bulk::SwitchArguments),
     /// Delete jobs with their history
     Delete(bulk::Arguments),
 }
@@ -73,8 +75,9 @@ pub(super) fn run(arguments: Arguments, clock: &dyn Clock) -> Result<(), CliErro
         JobCommand::Watch(arguments) => watch::run(&arguments, &session),
         JobCommand::Logs(arguments) => logs::run(&arguments, &session),
         JobCommand::Explain(arguments) => explain::run(&arguments, &session),
-        JobCommand::Enable(arguments) => bulk::run(&arguments, bulk::Action::Enable, &session),
-        JobCommand::Disable(arguments) => bulk::run(&arguments, bulk::Action::Disable, &session),
-        JobCommand::Delete(arguments) => bulk::run(&arguments, bulk::Action::Delete, &session),
+        JobCommand::Notes(arguments) => notes::run(&arguments, &session),
+        JobCommand::Enable(arguments) => arguments.run(bulk::Action::Enable, &session),
+        JobCommand::Disable(arguments) => arguments.run(bulk::Action::Disable, &session),
+        JobCommand::Delete(arguments) => bulk::delete(&arguments, &session),
     }
 }

@@ -7,6 +7,7 @@ use kalends_wire::Json;
 
 use super::definition_flags::duration;
 use crate::api::{Call, Event, EventFilter, EventStream};
+use crate::commands::note::NoteArgument;
 use crate::error::CliError;
 use crate::json::JsonMembers as _;
 use crate::output::{Progress, date_time};
@@ -38,6 +39,9 @@ pub(super) struct Arguments {
     /// Only check that the jobs exist
     #[arg(long)]
     dry_run: bool,
+
+    #[command(flatten)]
+    note: NoteArgument,
 }
 
 /// Wait until a run has ended
@@ -65,7 +69,7 @@ pub(super) fn start(arguments: &Arguments, session: &Session<'_>) -> Result<(), 
     }
     if !arguments.wait {
         return session.for_each(&jobs, |job| {
-            request_run(job, session)?;
+            request_run(job, &arguments.note, session)?;
             session.output.done(&format!("job {job} runs now"), &job.to_string(), None)
         });
     }
@@ -74,15 +78,15 @@ pub(super) fn start(arguments: &Arguments, session: &Session<'_>) -> Result<(), 
     let mut expected = BTreeMap::new();
     for job in &jobs {
         let earlier = in_flight(job, session)?.into_iter().collect();
-        request_run(job, session)?;
+        request_run(job, &arguments.note, session)?;
         expected.insert(job.to_string(), Expected::ManualRunExcept(earlier));
     }
     wait_for(&mut stream, expected, session)
 }
 
-fn request_run(job: &JobRef, session: &Session<'_>) -> Result<(), CliError> {
+fn request_run(job: &JobRef, note: &NoteArgument, session: &Session<'_>) -> Result<(), CliError> {
     let path = format!("{}/run", session.api.job(job));
-    session.api.send(&Call::new(Method::POST, path)).map(|_| ())
+    session.api.send(&note.add_to(Call::new(Method::POST, path))).map(|_| ())
 }
 
 pub(in crate::commands) fn wait(
