@@ -34,11 +34,6 @@ impl Server {
         Server::start(command)
     }
 
-    /// Id of the process.
-    pub fn process_id(&self) -> u32 {
-        self.child.id()
-    }
-
     fn start(mut command: Command) -> anyhow::Result<Server> {
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(child.stderr.take().context("no output")?).lines();

@@ -256,7 +256,7 @@ async fn expected_runs_are_counted_in_buckets() {
 }
 
 #[tokio::test]
-async fn a_scan_repeats_while_somebody_asks_for_its_result() {
+async fn a_scan_repeats_while_clients_ask_for_its_result() {
     let test = TestOverview::start().await;
     test.put(Sample::default()).await;
     let first = test.get("/api/overview").await;
