@@ -78,7 +78,7 @@ pub fn write_open_run(job: JobOfRun<'_>, run: &OpenRunDescription) -> Json<'stat
         .put_some("startTime", run.started)
         .put("kind", cause_text(cause))
         .put("status", status_text(RunStatus::Running))
-        .put("disposition", state_text(&OccurrenceState::InFlight(run.state.clone())))
+        .put("disposition", state_text(&OccurrenceState::InFlight(run.state)))
         .put("attempts", run.attempts)
         .put("generation", generation)
         .into()

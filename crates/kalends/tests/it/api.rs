@@ -54,7 +54,19 @@ fn names(list: &Value) -> Vec<&str> {
 #[test]
 fn pages_run_scripts_of_the_server_only_and_cannot_be_framed() {
     let (_server, mut connection) = with_jobs(&["j"]);
-    for path in ["/", "/sign-in", "/jobs/jc/absent"] {
+    for path in [
+        "/",
+        "/jobs",
+        "/jobs/jc/j",
+        "/jobs/jc/j/edit",
+        "/new-job",
+        "/runs",
+        "/collections",
+        "/collections/jc",
+        "/system",
+        "/sign-in",
+        "/jobs/jc/absent",
+    ] {
         let page = connection.request("GET", path, None);
         assert_eq!(page.status, if path.ends_with("absent") { 404 } else { 200 }, "{path}");
         for (name, value) in [

@@ -97,13 +97,11 @@ pub(crate) fn of_job(
     page: &Page<u64>,
 ) -> SqliteResult<Option<Vec<NoteRecord>>> {
     let Some(JobKey(job)) = jobs::key(connection, path)? else { return Ok(None) };
-    let sql = concat!(
-        "SELECT n.*, g.subscription, g.name AS group_name, c.name AS collection_name,
+    let sql = "SELECT n.*, g.subscription, g.name AS group_name, c.name AS collection_name,
              j.name AS job_name
          FROM notes n JOIN jobs j ON j.job = n.job JOIN collections c ON c.id = n.collection
              JOIN groups g ON g.id = c.group_id
-         WHERE n.job = ? AND n.number < ? ORDER BY n.number DESC LIMIT ? OFFSET ?"
-    );
+         WHERE n.job = ? AND n.number < ? ORDER BY n.number DESC LIMIT ? OFFSET ?";
     let mut statement = connection.prepare_cached(sql)?;
     let (after, limit, skip) = bounds(page);
     collect(statement.query((job, after, limit, skip))?, read_note).map(Some)
