@@ -19,6 +19,8 @@ pub struct ListedJob<'a> {
     pub schedule_text: Option<String>,
     /// Number of failed runs since the last run that succeeded.
     pub consecutive_failures: u64,
+    /// Statistics of the newest runs, if they were asked for.
+    pub statistics: Option<Json<'a>>,
 }
 
 /// Serialises a job like [`write_job`], with its collection and its schedule in words.
@@ -33,6 +35,7 @@ pub fn write_listed_job<'a>(
         members.push(("collection".into(), listed.collection.into()));
         members.extend(listed.schedule_text.map(|text| ("scheduleText".into(), text.into())));
         members.push(("consecutiveFailures".into(), listed.consecutive_failures.into()));
+        members.extend(listed.statistics.map(|statistics| ("statistics".into(), statistics)));
     }
     json
 }

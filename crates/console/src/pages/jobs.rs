@@ -13,6 +13,8 @@ use crate::mark::Mark;
 use crate::view::{PageRequest, Time, View};
 
 const PAGE_SIZE: usize = 50;
+/// Failed runs in a row from which a job counts as failing, as in the API.
+const FAILING_MIN: u64 = 3;
 const STATES: [&str; 5] = ["Enabled", "Failing", "Disabled", "Completed", "Faulted"];
 
 #[derive(Template)]
@@ -123,11 +125,11 @@ impl Row {
             None => (job.text("name"), job.text("collection")),
         };
         let statistics = job.get("statistics");
-        let failing = statistics.integer("consecutiveFailures");
+        let failures = job.integer("consecutiveFailures");
         let own_state = job.text("properties.state");
         let state = match own_state.as_str() {
             "Enabled" if statistics.is_true("running") => "Running".to_owned(),
-            "Enabled" if failing > 0 => "Failing".to_owned(),
+            "Enabled" if failures >= FAILING_MIN => "Failing".to_owned(),
             _ => own_state,
         };
         let p95 = statistics.number("duration.p95Milliseconds");

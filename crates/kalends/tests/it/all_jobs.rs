@@ -234,3 +234,32 @@ fn a_reader_of_one_collection_sees_no_job_and_no_count_of_another() {
     let other = request_as(&mut connection, &tokens[1], "GET", &cursor, None);
     assert_eq!(code(&other), (400, "InvalidQueryParameter".into()));
 }
+
+#[test]
+fn jobs_are_listed_with_their_statistics_on_request() {
+    let server = TestServer::start_working();
+    let (address, calls) = target();
+    let uri = format!("http://{address}");
+    let mut connection = server.connect();
+    for name in ["ran", "new"] {
+        let path = format!("/api/collections/web/jobs/{name}");
+        put(&mut connection, &path, &job("Enabled", "", &uri, "a"));
+    }
+    let run = connection.request("POST", "/api/collections/web/jobs/ran/run", None);
+    assert_eq!(run.status, 200, "{run:?}");
+    calls.recv_timeout(TIMEOUT).unwrap();
+    let listed = loop {
+        let page = body(&mut connection, "/api/jobs?statistics=true");
+        if page["value"][1]["statistics"]["running"] == false
+            && page["value"][1]["statistics"]["runs"] == 1
+        {
+            break page;
+        }
+    };
+    assert_eq!(listed["value"][0]["statistics"]["runs"], 0, "{listed}");
+    assert_eq!(listed["value"][1]["statistics"]["outcomes"][0]["status"], "Succeeded");
+    let alone = body(&mut connection, "/api/collections/web/jobs/ran/statistics");
+    assert_eq!(listed["value"][1]["statistics"], alone);
+    let plain = body(&mut connection, "/api/jobs");
+    assert_eq!(plain["value"][1].get("statistics"), None, "{plain}");
+}

@@ -3,20 +3,26 @@
 use std::collections::HashMap;
 
 use http::StatusCode;
-use kalends_domain::{AccessScope, CollectionName, CollectionPath, Permission, stored_rule_of};
+use kalends_domain::{
+    AccessScope, CollectionName, CollectionPath, Permission, RunStatistics, stored_rule_of,
+};
 use kalends_recurrence::ImmediateRun;
+use kalends_store::NewestRuns;
 use kalends_store::record::{CollectionStatus, JobKey, JobRecord};
 use kalends_wire::{
     ErrorDetail, Json, ListedJob, collection_id, quoted, write_job_list, write_listed_job,
 };
 
 use super::job_search::{self, Conditions, FoundJob, FoundJobs, Position, StateFilter};
-use super::{HandlerResult, RequestContext, jobs, overview};
+use super::{HandlerResult, RequestContext, jobs, overview, statistics};
 use crate::app::App;
 use crate::overview::Overview;
 use crate::paging::CursorRequest;
 use crate::request::invalid;
 use crate::response::{ApiError, ApiResponse};
+
+/// Values of the parameter `statistics`.
+const FLAGS: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// Characters of a search.
 const SEARCH_CHARS_MAX: usize = 256;
@@ -24,7 +30,7 @@ const SEARCH_CHARS_MAX: usize = 256;
 pub(super) async fn list(request: RequestContext) -> HandlerResult {
     request.new_version()?;
     let conditions = read_conditions(&request)?;
-    let parameters: Vec<_> = ["search", "state", "collection"]
+    let parameters: Vec<_> = ["search", "state", "collection", "statistics"]
         .into_iter()
         .filter_map(|name| Some((name, request.query.text(name).ok()??.to_owned())))
         .collect();
@@ -45,14 +51,24 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     let FoundJobs { jobs, counts, next } =
         job_search::search(app, &request.caller, &conditions, from, page.size).await?;
     let next = next.map(|position| page.link_after(&position.to_string()));
-    let keys = jobs.iter().map(|job| job.key).collect();
+    let keys: Vec<_> = jobs.iter().map(|job| job.key).collect();
+    let with_statistics = request.query.word("statistics", &FLAGS)?.unwrap_or(false);
+    let newest = match with_statistics {
+        true => app.store.newest_runs(keys.clone(), RunStatistics::RUNS_MAX).await?,
+        false => vec![],
+    };
+    let mut newest: HashMap<JobKey, NewestRuns> = keys.iter().copied().zip(newest).collect();
     let records = app.store.jobs_by_key(keys).await?;
     let records: HashMap<JobKey, JobRecord> =
         records.into_iter().map(|record| (record.key, record)).collect();
     // A job that was deleted meanwhile, or cannot be read, is left out.
     let found = jobs.iter().filter_map(|job| Some((job, records.get(&job.key)?)));
     let is_paused = app.store.pause().await?.is_some();
-    let values = found.map(|(job, record)| write(app, job, record, is_paused)).collect();
+    let values = found.map(|(job, record)| {
+        let newest = newest.remove(&job.key);
+        write(app, job, record, newest, is_paused)
+    });
+    let values = values.collect();
     let mut job_counts = counts.into();
     // The numbers of all jobs are known if a client asked for them before.
     if conditions.text.is_none()
@@ -65,7 +81,13 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-fn write(app: &App, found: &FoundJob, record: &JobRecord, is_paused: bool) -> Json<'static> {
+fn write(
+    app: &App,
+    found: &FoundJob,
+    record: &JobRecord,
+    newest: Option<NewestRuns>,
+    is_paused: bool,
+) -> Json<'static> {
     let definition = &record.job.definition;
     let rule = stored_rule_of(definition, record.job.created, &app.settings.schedules).ok();
     let collection = collection_label(app, &record.path.collection);
@@ -73,6 +95,7 @@ fn write(app: &App, found: &FoundJob, record: &JobRecord, is_paused: bool) -> Js
         collection: &collection,
         schedule_text: rule.map(|rule| rule.describe_with(ImmediateRun::Past)),
         consecutive_failures: found.consecutive_failures,
+        statistics: newest.map(|newest| statistics::write(&newest, found.consecutive_failures)),
     };
     let collection_status = CollectionStatus { state: found.collection_state, is_paused };
     let runtime = jobs::runtime_state(record, collection_status, app);

@@ -405,75 +405,6 @@ impl ApiStore for SqliteStore {
     }
 }
 
-impl OverviewStore for SqliteStore {
-    fn collection_summaries(
-        &self,
-        scope: AccessScope,
-        from: Bound<CollectionPath>,
-        limit: usize,
-    ) -> Reply<'_, Vec<CollectionSummary>> {
-        self.read(move |snapshot, _| {
-            overview::collection_summaries(snapshot.connection(), &scope, &from, limit)
-        })
-    }
-
-    fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage> {
-        self.read(move |snapshot, _| overview::search_jobs(snapshot, &search))
-    }
-
-    fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
-        self.read(move |snapshot, codec| overview::jobs_by_key(snapshot, codec, &jobs))
-    }
-
-    fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
-        self.read(move |snapshot, _| overview::job_paths(snapshot.connection(), &jobs))
-    }
-
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
-        Box::pin(std::future::ready(Ok(overview_scan::running(&self.shared))))
-    }
-
-    fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
-        let after = after.unwrap_or(JobKey(i64::MIN));
-        self.read(move |snapshot, _| overview_scan::scan_states(snapshot, after, limit))
-    }
-
-    fn scan_schedules(
-        &self,
-        after: Option<JobKey>,
-        due_before: Instant,
-        limit: usize,
-    ) -> Reply<'_, SchedulesPage> {
-        let from = (after.unwrap_or(JobKey(i64::MIN)), due_before);
-        self.read(move |snapshot, codec| {
-            overview_scan::scan_schedules(snapshot, codec, from, limit)
-        })
-    }
-}
-
-impl RunReports for SqliteStore {
-    fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>> {
-        self.read(move |snapshot, _| run_reports::newest_runs(snapshot, &jobs, limit))
-    }
-
-    fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
-        self.read(move |snapshot, _| run_reports::open_runs(snapshot, &query))
-    }
-
-    fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {
-        self.read(move |snapshot, _| run_reports::closed_runs(snapshot, &query))
-    }
-
-    fn run_counts(
-        &self,
-        scopes: Vec<AccessScope>,
-        from: Instant,
-        to: Instant,
-    ) -> Reply<'_, Vec<(Instant, RunCounts)>> {
-        self.read(move |snapshot, _| run_counts::read(snapshot.connection(), &scopes, from, to))
-    }
-}
-
 impl EngineStore for SqliteStore {
     fn due_between(&self, from: Instant, until: Instant, limit: usize) -> Reply<'_, Vec<Due>> {
         let now = self.clock.now().into();
@@ -617,5 +548,6 @@ impl AdminStore for SqliteStore {
     }
 }
 
+mod reports;
 #[cfg(test)]
 mod tests;
