@@ -3,7 +3,7 @@
 //! | trait | user |
 //! |---|---|
 //! | [`ApiStore`] | the REST API: groups, collections, jobs, history, events, tokens, sessions |
-//! | [`OverviewStore`] | the REST API: reads over all collections |
+//! | [`OverviewStore`](crate::OverviewStore) | the REST API: reads over all collections |
 //! | [`RunReports`] | the REST API: runs over all jobs, and their counts |
 //! | [`EngineStore`] | the engine: due jobs, claims, commits of runs, retention, invariant scan |
 //! | [`AdminStore`] | operators' tools |
