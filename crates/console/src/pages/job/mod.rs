@@ -65,6 +65,8 @@ struct JobPage<'a> {
     next: Vec<NextRun>,
     /// The next run that can be skipped.
     skippable: Option<Time>,
+    /// Whether a coming run will be skipped.
+    has_skipped: bool,
     dst_notes: Vec<String>,
     tab: &'static str,
     content: Tab,
@@ -219,6 +221,7 @@ pub(super) async fn page(
             .filter(|outcomes| !outcomes.is_empty())
             .map(|outcomes| Outcomes::new(&outcomes, view)),
         next,
+        has_skipped: job.coming.iter().any(|row| row.text("disposition") == "WillBeSkipped"),
         skippable: skippable
             .and_then(|row| row.time("scheduledTime"))
             .filter(|_| properties.has("recurrence"))

@@ -111,6 +111,11 @@ async fn actions_are_those_that_the_caller_may_take() {
     for action in ["/run\"", "/edit\"", "/skip\"", "Disable…", "Delete…"] {
         assert!(body.contains(action), "{action}");
     }
+    let skipped = json!({"scheduledTime": "2026-11-17T01:30:00Z", "disposition": "WillBeSkipped"});
+    let skipped = json!({"value": [skipped], "nextLink": null});
+    let api_of_skipped = api("Scheduled", "Enabled").with(&format!("{JOB}/occurrences"), skipped);
+    let body = page(&api_of_skipped, "").await;
+    assert!(body.contains("Will be skipped") && body.contains("Undo skip"), "{body}");
     let none = json!({"permissions": {"readJobs": true}});
     let body = page(&api("Scheduled", "Enabled").with("/api/me", none), "").await;
     for action in ["data-post", "data-patch", "data-delete", "/edit\""] {
