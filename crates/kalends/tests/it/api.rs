@@ -53,7 +53,11 @@ fn names(list: &Value) -> Vec<&str> {
 
 #[test]
 fn pages_run_scripts_of_the_server_only_and_cannot_be_framed() {
-    let (_server, mut connection) = with_jobs(&["j"]);
+    let (_server, mut connection) = with_jobs(&[]);
+    let job = r#"{"properties": {"action": {"type": "Http", "request": {"uri": "http://127.0.0.1:1",
+        "method": "GET"}}, "recurrence": {"cron": "0 0 1 1 *"}}}"#;
+    let created = connection.request("PUT", "/api/collections/jc/jobs/j", Some(job));
+    assert_eq!(created.status, 201, "{created:?}");
     for path in [
         "/",
         "/jobs",

@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 53] = [
+const OPERATIONS: [(&str, &str, Requires); 55] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -32,6 +32,8 @@ const OPERATIONS: [(&str, &str, Requires); 53] = [
     ("GET", "/metrics", Requires::Everything),
     ("GET", "/events", Requires::Token),
     ("GET", "/api/me", Requires::Token),
+    ("POST", "/api/session", Requires::Token),
+    ("DELETE", "/api/session", Requires::Token),
     ("GET", "/api/node", Requires::Token),
     ("GET", "/api/runs", Requires::Token),
     ("GET", "/api/run-counts", Requires::Token),

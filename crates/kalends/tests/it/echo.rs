@@ -1,6 +1,7 @@
 //! The echo target.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -102,7 +103,7 @@ fn a_server_with_authentication_has_no_echo_target_unless_one_is_set() {
     });
     assert_eq!(echo_of(&server), "off");
     let page = server.connect().request("GET", "/", None).body;
-    assert!(page.contains("https://example.org/200"), "{page}");
+    assert!(page.contains("--get https://example.org<"), "{page}");
 }
 
 #[test]
@@ -169,6 +170,18 @@ fn the_first_job_of_the_readme_calls_the_echo_target() {
 fn the_first_job_of_the_page_calls_the_echo_target() {
     let (server, _) = start(&[]);
     let page = server.connect().request("GET", "/", None).body;
-    let (_, commands) = page.split_once("<pre>").unwrap();
-    run_first_job(&server, commands.split_once("</pre>").unwrap().0);
+    let (_, command) = page.split_once("<code>").unwrap();
+    let command = command.split_once("</code>").unwrap().0;
+    let folder = Path::new(env!("CARGO_BIN_EXE_kalends")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let output = Command::new("sh")
+        .args(["-c", &format!("{command} && kalends job run hello --wait")])
+        .env("PATH", path)
+        .env("KALENDS_SERVER", format!("http://{}", server.address))
+        .env("XDG_CONFIG_HOME", server.folder())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(text.contains("run of default/hello completed"), "{text}");
 }
