@@ -19,7 +19,7 @@ pub struct ListedJob<'a> {
     pub schedule_text: Option<String>,
     /// Number of failed runs since the last run that succeeded.
     pub consecutive_failures: u64,
-    /// Statistics of the newest runs, if they were asked for.
+    /// Statistics of the newest runs, if requested.
     pub statistics: Option<Json<'a>>,
 }
 
