@@ -173,14 +173,14 @@ fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
         Err(SqliteError::Store(error)) => return Ok(vec![error.to_string()]),
         Err(error) => return Err(error),
     };
+    let columns = vec!["?"; 1 + state::COLUMNS].join(", ");
+    let insert_state = format!("INSERT INTO logged_state VALUES ({columns})");
     for (job, (_, row)) in &replayed.jobs {
         connection
             .prepare_cached("INSERT INTO logged_jobs (job) VALUES (?)")?
             .execute([Coded(*job)])?;
         if let Some(row) = row {
-            const SQL: &str = "INSERT INTO logged_state
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-            let mut statement = connection.prepare_cached(SQL)?;
+            let mut statement = connection.prepare_cached(&insert_state)?;
             state::write(&mut statement, *job, row)?;
         }
     }

@@ -313,15 +313,15 @@ fn the_integrity_check_finds_every_kind_of_damage() {
                 redelivery, next_at, last_token) VALUES (99, 1, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0)",
             "run 99",
         ),
-        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "the log ends at"),
-        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "older than its span"),
+        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL)", "the log ends at"),
+        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL)", "older than its span"),
         (
-            "INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0);
+            "INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL);
              INSERT INTO spans VALUES (1, 0, 0, -1)",
             "later than its span",
         ),
-        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0)", "out of reach"),
-        ("INSERT INTO ledger VALUES (9, 5, 0, 1, 0, 0, 1, 0, 0, 0)", "belongs to nothing"),
+        ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL)", "out of reach"),
+        ("INSERT INTO ledger VALUES (9, 5, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL)", "belongs to nothing"),
         ("INSERT INTO notes VALUES (1, 0, 0, 1, 999, '', NULL, '')", "note 1 belongs to nothing"),
         ("INSERT INTO notes VALUES (1, 0, 0, 999, 0, '', NULL, '')", "note 1 belongs to nothing"),
     ] {
