@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 55] = [
+const OPERATIONS: [(&str, &str, Requires); 56] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -80,6 +80,7 @@ const OPERATIONS: [(&str, &str, Requires); 55] = [
     ("GET", "C/jobs/J/notes", Requires::Collection(0)),
     ("GET", "/api/notes", Requires::Token),
     ("POST", "C/jobs/J/preview", Requires::Collection(0)),
+    ("POST", "C/jobs/J/test-run", Requires::Collection(2)),
 ];
 
 const ROLES: [&str; 4] = ["reader", "operator", "contributor", "owner"];
