@@ -197,7 +197,10 @@ fn every_operation_is_allowed_exactly_for_the_documented_roles_and_scopes() {
                     (false, _) => assert_eq!(status, 404, "{context}"),
                     (true, false) => assert_eq!(status, 403, "{context}"),
                     (true, true) => {
-                        assert!(matches!(status, 200 | 201 | 204 | 400 | 409 | 412), "{context}");
+                        assert!(
+                            matches!(status, 200 | 201 | 204 | 400 | 409 | 412 | 415),
+                            "{context}"
+                        );
                     }
                 }
                 if status == 200 && method == "DELETE" {
