@@ -326,7 +326,9 @@ fn read_job(
             executions: count(row, 11)?,
             failures: count(row, 12)?,
             faulted: count(row, 13)?,
+            consecutive_failures: 0,
             finished: instant(row, 14)?,
+            skip_until: None,
         },
         version: count(row, 4)?,
     })

@@ -25,7 +25,7 @@ const PAGE: usize = 2_000;
 /// At most 3 % of a core.
 const STATES: Pacing = Pacing { period_min: Duration::from_secs(2), rest: 32 };
 /// At most 2 % of a core.
-const SCHEDULES: Pacing = Pacing { period_min: Duration::from_secs(60), rest: 49 };
+const SCHEDULES: Pacing = Pacing { period_min: Duration::from_secs(5), rest: 49 };
 
 /// Failed runs in a row from which on a job is failing.
 pub(crate) const FAILING_MIN: u64 = 3;
