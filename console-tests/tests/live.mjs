@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 
 import { test } from "../registry.mjs";
+import { eventually } from "../server.mjs";
 
 /** Fails the test if the page is loaded again. */
 async function noReload(page) {
@@ -8,20 +9,49 @@ async function noReload(page) {
   return () => page.evaluate(() => globalThis.stillHere === true);
 }
 
+test("a run appears on the open list of runs without a reload", async ({ start, open }) => {
+  const server = await start();
+  await server.job("report");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("runs");
+  await page.getByText("No runs.").waitFor();
+  const isSame = await noReload(page);
+  await server.run("report");
+  await page.locator("main", { hasText: "demo/report" }).locator("text=Succeeded").last().waitFor();
+  assert.ok(await isSame());
+  await server.run("report", { runs: 2 });
+  await eventually("two rows", async () => (await page.locator("[data-row]").count()) === 2);
+  assert.ok(await isSame());
+});
+
+test("rows do not move below the selection of the user", async ({ start, open }) => {
+  const server = await start();
+  await server.job("chosen");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  await page.getByRole("checkbox", { name: "Select chosen" }).check();
+  await server.job("another");
+  await server.run("chosen");
+  await page.getByRole("button", { name: "Show what is new" }).click();
+  await page.locator("[data-row]", { hasText: "another" }).waitFor();
+});
+
 test("a page shows that the server is away, reconnects by itself and is current again", async ({ start, open }) => {
   const server = await start();
   await server.job("report");
   const window = await open(server);
   window.expect(/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_NETWORK|net::ERR_FAILED/);
   const { page } = window;
-  await window.go("collections/demo");
+  await window.go("jobs");
   const isSame = await noReload(page);
   const state = page.locator("[data-connection]");
   await server.pause();
   await state.and(page.getByText("Reconnecting")).waitFor();
   await server.resume();
-  await server.api("POST", "/api/collections/demo/disable");
+  await server.job("created-while-away");
   await state.and(page.getByText("Live")).waitFor({ timeout: 40_000 });
-  await page.locator(".head", { hasText: "Disabled" }).waitFor();
+  await page.locator("[data-row]", { hasText: "created-while-away" }).waitFor();
   assert.ok(await isSame());
 });

@@ -3,7 +3,7 @@ import { strict as assert } from "node:assert";
 import { test } from "../registry.mjs";
 import { DESKTOP, PHONE } from "../browser.mjs";
 
-const PAGES = ["", "collections/demo", "system"];
+const PAGES = ["", "jobs", "jobs?search=absent", "runs", "collections", "collections/demo", "system"];
 
 /** A store with a job of every kind that pages show. */
 async function populated(start) {

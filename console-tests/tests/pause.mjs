@@ -16,7 +16,7 @@ test("a pause has its reason on every page until somebody resumes", async ({ sta
   await dialog.getByRole("button", { name: "Pause everything" }).click();
   const banner = page.locator(".banner");
   await banner.waitFor();
-  for (const path of ["", "jobs", "collections/demo", "system"]) {
+  for (const path of ["", "jobs", "jobs/demo/nightly", "runs", "collections", "collections/demo", "system"]) {
     await window.go(path);
     assert.match(await banner.innerText(), /Everything is paused\.\s+Database <b>migration<\/b>/, path);
   }

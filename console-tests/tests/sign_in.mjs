@@ -55,7 +55,7 @@ test("roles see only what they may do", async ({ create, open }) => {
     await signIn(window, tokens[role]);
     await window.page.getByRole("navigation", { name: "Main" }).waitFor();
     seen[role] = {};
-    for (const path of ["", "jobs", "collections/demo", "system"]) {
+    for (const path of ["", "jobs", "jobs/demo/nightly", "runs", "collections", "collections/demo", "system"]) {
       await window.go(path);
       seen[role][path] = await actions(window.page);
     }
@@ -63,5 +63,34 @@ test("roles see only what they may do", async ({ create, open }) => {
   assert.deepEqual(Object.values(seen.reader).flat(), []);
   assert.ok(seen.owner.jobs.includes("New job"));
   assert.ok(!seen.operator.jobs.includes("New job"));
+  assert.ok(seen.operator.collections.includes("Disable"));
+  assert.ok(!seen.operator["jobs/demo/nightly"].some((name) => /^(Edit|Delete)/.test(name)));
   assert.ok(seen.operator["collections/demo"].includes("Disable…"));
+});
+
+test("an operator disables a job with a note, everybody sees who did it and why, and the operator enables it", async ({ create, open }) => {
+  const { server, tokens } = await secured(create);
+  const state = async () => (await server.api("GET", "/api/collections/demo/jobs/nightly")).properties.state;
+  const [operator, reader] = [await open(server), await open(server)];
+  await signIn(reader, tokens.reader, "jobs/demo/nightly");
+  await reader.ready();
+  await signIn(operator, tokens.operator, "jobs/demo/nightly");
+  const { page } = operator;
+  await page.getByRole("button", { name: "Disable…" }).click();
+  await page.getByRole("dialog").getByLabel(/Note/).fill("Target moves on Friday");
+  await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
+  await page.locator('[data-live="heading"]', { hasText: "Disabled" }).waitFor();
+  assert.equal(await state(), "Disabled");
+  for (const window of [operator, reader]) {
+    await window.go("jobs/demo/nightly");
+    const answer = await window.page.locator('[data-live="answer"]').innerText();
+    assert.match(answer, /Target moves on Friday/);
+    assert.match(answer, /operator/, "who gave the note");
+    await window.go("jobs/demo/nightly?tab=notes");
+    assert.match(await window.page.locator("[data-row]").innerText(), /Disabled[^]*Target moves on Friday[^]*operator/);
+  }
+  await page.getByRole("button", { name: "Enable…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Enable" }).click();
+  await page.locator('[data-live="heading"]', { hasText: "Enabled" }).waitFor();
+  assert.equal(await state(), "Enabled");
 });

@@ -5,7 +5,7 @@ import { ask } from "./dialog.js";
 import * as jobs from "./jobs.js";
 import * as keyboard from "./keyboard.js";
 import * as live from "./live.js";
-import { attempt, send, tell } from "./request.js";
+import { ApiError, attempt, send, tell } from "./request.js";
 import * as signIn from "./sign-in.js";
 import { relative } from "./time.js";
 
@@ -64,7 +64,12 @@ async function act(button) {
     if (!answer) return;
   }
   const body = button.dataset.body ? JSON.parse(button.dataset.body) : undefined;
-  const succeeded = await attempt(() => send(method, path, { body, parameters: { note: answer.note } }));
+  const succeeded = await attempt(async () => {
+    const result = await send(method, path, { body, parameters: { note: answer.note } });
+    // A bulk operation returns 200 also if it refuses a job.
+    const refused = body?.names && result.value.find((job) => job.result === "Refused");
+    if (refused) throw new ApiError(409, refused.error);
+  });
   if (!succeeded) return;
   if (then) location.assign(then);
   else {

@@ -13,6 +13,7 @@ mod fake_api;
 mod format;
 mod mark;
 mod message;
+mod note;
 mod pages;
 mod screen;
 mod secrets;

@@ -7,6 +7,7 @@ use crate::address::{CollectionAddress, encode};
 use crate::api::{Api, Data, read};
 use crate::format::{count, counted};
 use crate::mark::Mark;
+use crate::note::Note;
 use crate::view::View;
 
 #[derive(Template)]
@@ -74,6 +75,8 @@ struct Collection<'a> {
     state: String,
     plan: String,
     location: String,
+    /// Why it was disabled.
+    note: Option<Note>,
     /// Quota in words.
     quota: Vec<String>,
     /// From the overview; `None` while that is being calculated.
@@ -87,7 +90,11 @@ struct Collection<'a> {
 pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn Api) -> PageResult {
     view.title.clone_from(&address.collection);
     let target = format!("{}?api-version=2026-11-01", address.in_api());
-    let (collection, overview) = tokio::join!(read(api, &target), read(api, "/api/overview"));
+    let (collection, overview, note) = tokio::join!(
+        read(api, &target),
+        read(api, "/api/overview"),
+        Note::last_of_collection(address, view, api),
+    );
     let (collection, overview) = (collection?, overview.unwrap_or_default());
     let id = collection.text("id");
     let usage = overview.list("collections").into_iter();
@@ -98,6 +105,7 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
         name: address.collection.clone(),
         resource: address.in_api(),
         mark: mark_of(&state),
+        note: note.filter(|note| state == "Disabled" && note.action == state),
         state,
         plan: collection.text("properties.sku.name"),
         location: collection.text("location"),

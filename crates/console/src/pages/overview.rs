@@ -66,8 +66,12 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
     let attention = attention.unwrap_or_default();
     let entries = attention.list("value");
     let run_counts = RunCounts::new(&counts.unwrap_or_default(), view);
+    // The overview is calculated from time to time: it may not have the first jobs yet.
+    let is_empty = overview.has("calculatedAt")
+        && overview.integer("jobs.all") == 0
+        && read(api, "/api/jobs?limit=1").await.is_ok_and(|jobs| jobs.list("value").is_empty());
     let page = Overview {
-        is_empty: overview.has("calculatedAt") && overview.integer("jobs.all") == 0,
+        is_empty,
         echo: node.unwrap_or_default().text("echo"),
         running: count(overview.integer("running")),
         due: count(overview.integer("dueWithinHour")),

@@ -8,7 +8,11 @@ use super::{PageResult, rendered};
 use crate::api::{Api, Data, read};
 use crate::format::{bytes, count, duration};
 use crate::mark::Mark;
+use crate::note::Note;
 use crate::view::{Time, View};
+
+/// Notes at the end of the page.
+const NOTES_SHOWN: usize = 20;
 
 #[derive(Template)]
 #[template(path = "system.html")]
@@ -38,16 +42,9 @@ struct Fact {
     value: String,
 }
 
-struct Note {
-    time: Option<Time>,
-    by: String,
-    action: String,
-    text: String,
-}
-
 pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
     view.title = "System".to_owned();
-    let (node, notes) = tokio::join!(read(api, "/api/node"), read(api, "/api/notes?limit=20"));
+    let (node, notes) = tokio::join!(read(api, "/api/node"), Note::newest(NOTES_SHOWN, view, api));
     let node = node?;
     let fact = |name, path: &str| Fact { name, value: node.text(path) };
     let number = |name, path: &str| Fact { name, value: count(node.integer(path)) };
@@ -89,17 +86,7 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
             _ => "Jobs may reach public addresses, and the listed destinations.",
         },
         allowed: node.list("egress.allow").iter().map(|rule| rule.text("")).collect(),
-        notes: notes
-            .unwrap_or_default()
-            .list("value")
-            .iter()
-            .map(|note| Note {
-                time: note.time("time").map(|at| view.time(at)),
-                by: note.text("by"),
-                action: note.text("action"),
-                text: note.text("text"),
-            })
-            .collect(),
+        notes,
         view,
     };
     rendered(&page)

@@ -6,6 +6,7 @@ use crate::api::Data;
 use crate::format::count;
 use crate::mark::Mark;
 use crate::message::summary;
+use crate::note::Note;
 use crate::sentence::{Part, sentence};
 use crate::view::{Time, View};
 
@@ -15,6 +16,8 @@ pub(super) struct Answer {
     pub(super) edge: &'static str,
     pub(super) heading: String,
     pub(super) sentence: Vec<Part>,
+    /// Why somebody disabled or skipped it.
+    pub(super) note: Option<Note>,
     pub(super) last: Option<LastAttempt>,
 }
 
@@ -28,7 +31,7 @@ pub(super) struct LastAttempt {
 }
 
 impl Answer {
-    pub(super) fn new(job: &Job<'_>, view: &View) -> Answer {
+    pub(super) fn new(job: &Job<'_>, note: Option<Note>, view: &View) -> Answer {
         let explanation = &job.explanation;
         let last = LastAttempt::new(&job.last, job, view);
         let failures = match job.consecutive_failures() {
@@ -36,7 +39,8 @@ impl Answer {
             failures => failures,
         };
         let (edge, heading) = heading(&explanation.text("reason"), failures, job);
-        Answer { edge, heading, sentence: sentence(&explanation.text("explanation"), view), last }
+        let sentence = sentence(&explanation.text("explanation"), view);
+        Answer { edge, heading, sentence, note, last }
     }
 }
 

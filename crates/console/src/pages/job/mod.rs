@@ -23,6 +23,7 @@ use crate::address::{JobAddress, encode};
 use crate::api::{Api, ApiFailure, Data, read};
 use crate::chart::Outcomes;
 use crate::mark::Mark;
+use crate::note::Note;
 use crate::secrets::without_secrets;
 use crate::sentence::{Part, sentence};
 use crate::view::{PageRequest, Time, View};
@@ -58,6 +59,10 @@ struct JobPage<'a> {
     mark: Mark,
     is_enabled: bool,
     is_finished: bool,
+    /// Path of bulk operations in the API, and the body of the one that enables or disables this job:
+    /// unlike an edit, it needs only the permission to run jobs.
+    bulk: String,
+    switch: String,
     answer: Answer,
     facts: Vec<Fact>,
     /// The last runs, once there is one.
@@ -85,13 +90,6 @@ struct NextRun {
     time: Time,
     /// The disposition, unless the run simply will happen.
     remark: String,
-}
-
-struct Note {
-    time: Option<Time>,
-    action: String,
-    text: String,
-    by: String,
 }
 
 /// The data that all parts of the page share.
@@ -195,12 +193,13 @@ pub(super) async fn page(
         "schedule" => Tab::Schedule(Schedule::load(&job, request, view, api).await?),
         "definition" => definition(&job),
         "ledger" => Tab::Ledger(Ledger::load(&job, request, view, api).await?),
-        "notes" => Tab::Notes(notes(&job, view, api).await),
+        "notes" => Tab::Notes(Note::of_job(address, view, api).await),
         _ => Tab::Runs(Runs::load(&job, request, view, api).await?),
     };
     let properties = job.job.get("properties");
     let state = job.state();
     let own_state = properties.text("state");
+    let reason = note_of_state(&job, view, api).await;
     let next: Vec<_> = job.coming.iter().filter_map(|row| NextRun::new(row, view)).collect();
     let skippable = job.coming.iter().find(|row| row.text("disposition") == "Scheduled");
     let page = JobPage {
@@ -215,7 +214,9 @@ pub(super) async fn page(
         state,
         is_enabled: own_state == "Enabled",
         is_finished: matches!(own_state.as_str(), "Completed" | "Faulted"),
-        answer: Answer::new(&job, view),
+        answer: Answer::new(&job, reason, view),
+        switch: switch_body(address, own_state == "Enabled"),
+        bulk: format!("{}/jobs/bulk", address.collection.in_api()),
         facts: facts(&job, view),
         outcomes: Some(job.statistics.list("outcomes"))
             .filter(|outcomes| !outcomes.is_empty())
@@ -261,6 +262,27 @@ impl NextRun {
     }
 }
 
+/// The body of the bulk operation that disables or enables the job.
+fn switch_body(address: &JobAddress, is_enabled: bool) -> String {
+    let action = if is_enabled { "Disable" } else { "Enable" };
+    serde_json::json!({"action": action, "names": [address.job]}).to_string()
+}
+
+/// The note of whoever disabled the job or its collection, or skipped its next run.
+async fn note_of_state(job: &Job<'_>, view: &View, api: &dyn Api) -> Option<Note> {
+    let action = match job.explanation.text("reason").as_str() {
+        "JobDisabled" => "Disabled",
+        "WillBeSkipped" => "Skipped",
+        "CollectionDisabled" => {
+            let note = Note::last_of_collection(&job.address.collection, view, api).await;
+            return note.filter(|note| note.action == "Disabled");
+        }
+        _ => return None,
+    };
+    let notes = Note::of_job(job.address, view, api).await;
+    notes.into_iter().find(|note| note.action == action)
+}
+
 fn definition(job: &Job<'_>) -> Tab {
     let mut definition = job.job.0.clone();
     if let Some(properties) =
@@ -274,20 +296,6 @@ fn definition(job: &Job<'_>) -> Tab {
         command: command::create_command(job.address, &properties),
         has_secrets: command::leaves_out_secrets(&properties),
     }
-}
-
-async fn notes(job: &Job<'_>, view: &View, api: &dyn Api) -> Vec<Note> {
-    let notes = read(api, &job.address.api("/notes", "")).await.unwrap_or_default();
-    let note = |note: &Data| Note {
-        time: note.time("time").map(|at| view.time(at)),
-        action: note.text("action"),
-        text: note.text("note"),
-        by: match note.text("byName") {
-            name if name.is_empty() => note.text("by"),
-            name => name,
-        },
-    };
-    notes.list("value").iter().map(note).collect()
 }
 
 /// The value of a parameter of a link of the API, as it is in the link.

@@ -1,0 +1,16 @@
+import { strict as assert } from "node:assert";
+
+import { test } from "../registry.mjs";
+
+test("the first visit of an empty store offers a job and a demo, and the demo runs within ten seconds", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server, { isFirstVisit: true });
+  await window.go();
+  const { page } = window;
+  await page.getByRole("link", { name: "Create a job" }).waitFor();
+  await window.checkAccessibility();
+  await page.getByRole("button", { name: "Try it with three demo jobs" }).click();
+  await page.getByText("No jobs yet").waitFor({ state: "detached" });
+  await page.locator(".figure", { hasText: "failed in 24 hours" }).and(page.locator(":not(:has-text('of 0'))")).waitFor({ timeout: 10_000 });
+  await window.checkAccessibility();
+});

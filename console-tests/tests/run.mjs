@@ -1,0 +1,59 @@
+import { strict as assert } from "node:assert";
+import { createServer } from "node:http";
+
+import { PHONE } from "../browser.mjs";
+import { HOSTILE } from "../data.mjs";
+import { test } from "../registry.mjs";
+import { eventually } from "../server.mjs";
+
+test("a failed run shows its attempts and its error action as a waterfall, and hostile responses as text", async (tools) => {
+  const server = await tools.start();
+  const target = createServer((_, response) => response.writeHead(500, { "X-Text": HOSTILE[0], "Content-Type": "text/html" }).end(HOSTILE.join("\n")));
+  await new Promise((resolve) => target.listen(0, "127.0.0.1", resolve));
+  tools.finally(() => target.close());
+  const uri = `http://127.0.0.1:${target.address().port}/`;
+  const retryPolicy = { retryType: "Fixed", retryInterval: "PT15S", retryCount: 1 };
+  const errorAction = { type: "Http", request: { method: "POST", uri: `${server.echo}/200` } };
+  await server.job("fragile", { action: { request: { method: "POST", uri, body: HOSTILE[1] }, retryPolicy, errorAction } });
+  await server.api("POST", "/api/collections/demo/jobs/fragile/run");
+  const window = await tools.open(server);
+  const { page } = window;
+  await window.go("jobs/demo/fragile");
+  const row = page.locator('[data-live="runs"] [data-row]').first();
+  await row.locator("[data-open]").click();
+  await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();
+  await window.ready();
+  // The page is open while the attempts are made.
+  await page.locator('[data-live="heading"]', { hasText: /Failed/ }).waitFor({ timeout: 60_000 });
+  const chart = page.locator('[data-live="attempts"] svg.chart');
+  await eventually("three rows", async () => {
+    const text = await chart.textContent();
+    return /Attempt 1/.test(text) && /Retry 1/.test(text) && /Error action/i.test(text);
+  });
+  const responses = page.locator('[data-live="responses"] details');
+  assert.equal(await responses.count(), 3);
+  for (const details of await responses.all()) await details.evaluate((element) => (element.open = true));
+  assert.ok((await responses.allInnerTexts()).join("\n").includes(HOSTILE[1]));
+  assert.equal(await page.locator("main img, main script, main [onerror], main [onload]").count(), 0);
+  assert.doesNotMatch(await page.title(), /owned/);
+  await window.checkAccessibility();
+  await page.setViewportSize(PHONE);
+  await window.checkWidth();
+});
+
+test("a run says that the definition of its job has changed since", async ({ start, open }) => {
+  const server = await start();
+  await server.job("report");
+  await server.run("report");
+  const window = await open(server);
+  const { page } = window;
+  const changed = page.getByText("The definition has changed since");
+  await window.go("jobs/demo/report");
+  await page.locator('[data-live="runs"] [data-open]').click();
+  await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();
+  assert.equal(await changed.count(), 0);
+  await server.api("PATCH", "/api/collections/demo/jobs/report", { properties: { action: { request: { uri: `${server.echo}/201` } } } });
+  await page.reload();
+  await changed.waitFor();
+  await window.checkAccessibility();
+});
