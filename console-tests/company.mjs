@@ -171,6 +171,8 @@ export async function startTarget(port = 0) {
     const body = failed
       ? { error: { code: "UpstreamUnavailable", message: `The partner's service did not respond in time`, reference: Math.floor(random() * 1e9).toString(36) } }
       : { status: "done", records: Math.floor(random() * 9000), durationSeconds: Math.round(takes) / 100 };
+    // Its clock is not that of the server.
+    response.sendDate = false;
     setTimeout(() => {
       response.writeHead(failed ? 503 : 200, { "Content-Type": "application/json", Server: "gateway", ...(failed && { "X-Upstream": "timeout" }) });
       response.end(JSON.stringify(body));
@@ -184,7 +186,7 @@ export async function startTarget(port = 0) {
     async settle() {
       hasRetries = false;
       const start = Date.now();
-      const isQuiet = () => open === 0 && (last < start ? Date.now() - start > 1500 : Date.now() - last > 200);
+      const isQuiet = () => open === 0 && (last < start ? Date.now() - start > 3500 : Date.now() - last > 200);
       while (!isQuiet()) await new Promise((resolve) => setTimeout(resolve, 20));
       return hasRetries;
     },

@@ -8,8 +8,10 @@ import { Server } from "./server.mjs";
 
 /** All schedules fire at multiples of ten minutes. */
 const STEP = 600;
-/** Seconds after the scheduled time at which retries are due. */
-const RETRIES = [0, 16, 32];
+/** Seconds after the scheduled time at which attempts are due: the first, and retries 15 s after the one before. */
+const ATTEMPTS = [0, 15, 30];
+/** Seconds before that at which the clock arrives: the server sees the jump and waits for the exact time. */
+const LEAD = 1.5;
 
 function clockLibrary() {
   const folders = readdirSync("/usr/lib").map((folder) => `/usr/lib/${folder}/faketime/libfaketimeMT.so.1`);
@@ -34,9 +36,9 @@ export async function serverWithHistory(hours, prepare, settle) {
   await server.resume();
   await prepare(server);
   for (let at = Math.ceil(start / STEP) * STEP; at < now(); at += STEP) {
-    for (const delay of RETRIES) {
+    for (const delay of ATTEMPTS) {
       if (at + delay > now()) break;
-      setClock(at + delay);
+      setClock(at + delay - LEAD);
       if (!(await settle())) break;
     }
   }

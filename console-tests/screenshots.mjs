@@ -3,7 +3,7 @@
 //   screenshots.mjs [STORE-FOLDER]    uses a store that an earlier run kept, instead of a new one
 
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -57,9 +57,11 @@ function useInterfaceFont() {
 
 async function prepare() {
   const kept = process.argv[2];
-  const target = await startTarget();
+  // The jobs of a kept store call the address that their target had.
+  const target = await startTarget(kept ? Number(readFileSync(join(kept, "target-port"), "utf8")) : 0);
   if (!kept) {
     const server = await serverWithHistory(HOURS, (server) => createJobs(server, target.url), target.settle);
+    writeFileSync(join(server.folder, "target-port"), new URL(target.url).port);
     return { server, target };
   }
   const server = await Server.create();

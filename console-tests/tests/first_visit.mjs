@@ -8,6 +8,7 @@ test("the first visit of an empty store offers a job and a demo, and the demo ru
   await window.go();
   const { page } = window;
   await page.getByRole("link", { name: "Create a job" }).waitFor();
+  assert.ok(await page.locator(".figures").isHidden(), "no numbers and charts of nothing");
   await window.checkAccessibility();
   await page.getByRole("button", { name: "Try it with three demo jobs" }).click();
   await page.getByText("No jobs yet").waitFor({ state: "detached" });

@@ -38,6 +38,8 @@ test("a job is disabled and enabled again", async ({ start, open }) => {
   await page.getByRole("button", { name: "Disable…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
   await page.locator('[data-live="heading"]', { hasText: "Disabled" }).waitFor();
+  await eventually("the focus is on the button that replaced Disable", async () => (await page.evaluate(() => document.activeElement.textContent)) === "Enable…");
+  await page.locator('[data-live="next"]', { hasText: "if the job were enabled" }).waitFor();
   await page.getByRole("button", { name: "Enable…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Enable" }).click();
   await page.locator('[data-live="heading"]', { hasText: "Enabled" }).waitFor();
@@ -91,4 +93,7 @@ test("a job shows its next runs in its own zone, in that of the browser and in U
   assert.deepEqual(await choose("utc"), ["01:30", "01:30", "00:30"]);
   assert.deepEqual(await choose("browser"), ["21:30", "21:30", "20:30"]);
   await page.getByText("skips 02:00 to 03:00: 02:30 runs at 03:30").waitFor();
+  const local = await open(server, { zone: "Europe/Berlin" });
+  await local.go("jobs/demo/nightly");
+  assert.deepEqual(await local.page.locator("[data-zone]").allInnerTexts(), ["Berlin", "UTC"], "no zone twice");
 });

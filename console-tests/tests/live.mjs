@@ -15,7 +15,7 @@ test("a run appears on the open list of runs without a reload", async ({ start, 
   const window = await open(server);
   const { page } = window;
   await window.go("runs");
-  await page.getByText("No runs.").waitFor();
+  await page.getByText("No runs yet.").waitFor();
   const isSame = await noReload(page);
   await server.run("report");
   await page.locator("main", { hasText: "demo/report" }).locator("text=Succeeded").last().waitFor();

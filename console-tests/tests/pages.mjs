@@ -69,3 +69,21 @@ test("the theme follows the system until the user chooses, and is remembered", a
   await window.go("");
   assert.equal(await background(), dark, "remembered");
 });
+
+test("a collection is disabled with a note, which its page and those of its jobs show", async ({ start, open }) => {
+  const server = await start();
+  await server.job("nightly");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("collections/demo");
+  await page.getByRole("button", { name: "Disable…" }).click();
+  await page.getByRole("dialog").getByLabel(/Note/).fill("Quarter close");
+  await page.getByRole("dialog").getByRole("button", { name: "Disable demo" }).click();
+  await page.locator('[data-live="head"]', { hasText: "Quarter close" }).waitFor();
+  await window.go("jobs/demo/nightly");
+  assert.match(await page.locator('[data-live="answer"]').innerText(), /its collection is disabled[^]*Quarter close/);
+  await window.go("collections/demo");
+  await page.getByRole("button", { name: "Enable" }).click();
+  await page.locator('[data-live="head"]', { hasText: "Enabled" }).waitFor();
+  assert.doesNotMatch(await page.locator('[data-live="head"]').innerText(), /Quarter close/);
+});

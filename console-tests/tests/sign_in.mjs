@@ -63,7 +63,7 @@ test("roles see only what they may do", async ({ create, open }) => {
   assert.deepEqual(Object.values(seen.reader).flat(), []);
   assert.ok(seen.owner.jobs.includes("New job"));
   assert.ok(!seen.operator.jobs.includes("New job"));
-  assert.ok(seen.operator.collections.includes("Disable"));
+  assert.ok(seen.operator.collections.includes("Disable…"));
   assert.ok(!seen.operator["jobs/demo/nightly"].some((name) => /^(Edit|Delete)/.test(name)));
   assert.ok(seen.operator["collections/demo"].includes("Disable…"));
 });
@@ -89,6 +89,9 @@ test("an operator disables a job with a note, everybody sees who did it and why,
     await window.go("jobs/demo/nightly?tab=notes");
     assert.match(await window.page.locator("[data-row]").innerText(), /Disabled[^]*Target moves on Friday[^]*operator/);
   }
+  await operator.go("system");
+  assert.match(await page.locator('[data-live="notes"]').innerText(), /Target moves on Friday\s+Disabled demo\/nightly by operator/);
+  await operator.go("jobs/demo/nightly");
   await page.getByRole("button", { name: "Enable…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Enable" }).click();
   await page.locator('[data-live="heading"]', { hasText: "Enabled" }).waitFor();

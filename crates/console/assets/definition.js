@@ -223,7 +223,7 @@ export function withScheduleKind(definition, kind, { zone, now }) {
   }
   const { count, endTime, timeZone } = Object.fromEntries(["count", "endTime", "timeZone"].map((name) => [name, get(definition, `recurrence.${name}`)]));
   const shared = { count, endTime, timeZone: timeZone ?? (zone && zone !== "UTC" ? zone : undefined) };
-  const pattern = kind === "cron" ? { cron: "0 9 * * Mon-Fri" } : { frequency: "Day", interval: 1, schedule: { hours: [9], minutes: [0] } };
+  const pattern = kind === "cron" ? { cron: "0 9 * * Mon-Fri" } : { frequency: "Day", interval: 1, schedule: proposedTimes("Day") };
   const changed = set(definition, "recurrence", { ...pattern, ...shared });
   // Without a start time, a new recurring job runs as soon as it is created. Cron does not.
   if (kind === "repeat" && get(changed, "startTime") === undefined) return withStart(changed, now);
@@ -240,9 +240,30 @@ function withStart(definition, now) {
   return withField(definition, "startTime", "time", wallTime(at, zoneOf(definition)), {});
 }
 
-/** The definition with another frequency, without the members of `schedule` that it does not have. */
+/** Hours and minutes that the editor proposes. */
+function proposedTimes(frequency) {
+  switch (frequency?.toLowerCase()) {
+    case "minute":
+      return {};
+    case "hour":
+      return { minutes: [0] };
+    default:
+      return { hours: [9], minutes: [0] };
+  }
+}
+
+/**
+ * The definition with another frequency, without the members of `schedule` that it does not have. Hours and
+ * minutes that nobody chose become those of the frequency: "every minute" does not mean "in hour 9 only".
+ */
 export function withFrequency(definition, frequency) {
+  const { hours, minutes } = get(definition, "recurrence.schedule") ?? {};
+  const { hours: proposedHours, minutes: proposedMinutes } = proposedTimes(get(definition, "recurrence.frequency"));
   let changed = set(definition, "recurrence.frequency", frequency);
+  if (String([hours, "", minutes]) === String([proposedHours, "", proposedMinutes])) {
+    const times = proposedTimes(frequency);
+    for (const member of ["hours", "minutes"]) changed = set(changed, `recurrence.schedule.${member}`, times[member]);
+  }
   for (const [member, frequencies] of Object.entries(ONLY_WITH)) {
     if (!frequencies.includes(frequency.toLowerCase())) changed = set(changed, `recurrence.schedule.${member}`, undefined);
   }
@@ -431,7 +452,7 @@ export function partsOf(definition) {
 
 /** The definition of a new job: every day at 9, beginning soon. Nothing runs when it is created. */
 export function newDefinition({ zone, now }) {
-  const recurrence = { frequency: "Day", interval: 1, ...(zone && zone !== "UTC" ? { timeZone: zone } : {}), schedule: { hours: [9], minutes: [0] } };
+  const recurrence = { frequency: "Day", interval: 1, ...(zone && zone !== "UTC" ? { timeZone: zone } : {}), schedule: proposedTimes("Day") };
   const definition = { properties: { startTime: "", recurrence, action: { type: "Https", ...copy(NEW_PAYLOADS.Http) }, state: "Enabled" } };
   return withStart(definition, now);
 }

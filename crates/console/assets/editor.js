@@ -420,7 +420,7 @@ function showErrors(error, { onlyTouched }) {
   for (const element of all(".field .error[data-shown]")) element.remove();
   for (const control of all("[aria-invalid=true]")) if (control !== json) control.removeAttribute("aria-invalid");
   if (!error) return [];
-  const fields = all("[data-path]").map((element) => ({ element, path: path(element.dataset.path) }));
+  const fields = all("[data-path]").map((element) => ({ element, path: path(element.dataset.path), value: element.querySelector("[data-name], [data-collection]")?.value }));
   const visible = fields.filter(({ element }) => !element.closest("[hidden]"));
   const other = [];
   let hidden = 0;

@@ -10,11 +10,14 @@ export function memberPath(target) {
 
 /**
  * The field of an error: that of its target, or of the nearest member around it that has one.
- * `fields` are objects with a `path`.
+ * `fields` are objects with a `path`, and those of names with their `value`.
  */
 export function placeOf({ code, target, message }, fields) {
   const find = (path) => fields.find((field) => field.path.toLowerCase() === path.toLowerCase());
-  if (OF_NAME.includes(code)) return find(/collection/i.test(message ?? "") ? "@collection" : "@name");
+  if (OF_NAME.includes(code)) {
+    const found = /\(found "(.*)"\)/s.exec(message ?? "")?.[1];
+    return fields.find((field) => field.path.startsWith("@") && field.value === found) ?? find("@name");
+  }
   for (let path = memberPath(target); path; path = path.includes(".") ? path.slice(0, path.lastIndexOf(".")) : "") {
     const field = find(path);
     if (field) return field;

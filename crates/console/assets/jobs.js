@@ -35,12 +35,19 @@ function showSelection() {
   }
 }
 
+/** The first names, and how many more there are. */
+function namesOf(resources) {
+  const names = resources.slice(0, 5).map((resource) => decodeURIComponent(resource.split("/jobs/")[1]));
+  const rest = resources.length - names.length;
+  return `${names.join(", ")}${rest ? ` and ${rest} more` : ""}.`;
+}
+
 async function bulk(action) {
   const resources = selected();
   const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: "Why? It is shown on each job." }];
   const answer = await ask({
     title: `${action} ${jobs(resources.length)}?`,
-    text: action === "Delete" ? "Their history is deleted too. This cannot be undone." : "",
+    text: [namesOf(resources), action === "Delete" ? "The history is deleted too. This cannot be undone." : ""].filter(Boolean).join(" "),
     fields,
     confirm: `${action} ${jobs(resources.length)}`,
     danger: action === "Delete",

@@ -55,14 +55,21 @@ function content(region) {
   return copy;
 }
 
+/** Whether two elements of different versions of a page do the same. */
+function isSame(element, other) {
+  const row = (element) => element.closest("[data-row]")?.dataset.resource;
+  const action = (element) => [element.tagName, element.getAttribute("href") ?? element.dataset.post ?? element.dataset.delete ?? element.textContent, row(element)].join();
+  return action(element) === action(other);
+}
+
 function replace(region, fresh) {
   const focused = region.contains(document.activeElement) ? document.activeElement : null;
   const focusable = "a, button, input, select, [tabindex]";
-  const index = focused ? [...region.querySelectorAll(focusable)].indexOf(focused) : -1;
   const current = [...region.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("current"));
   const adopted = document.adoptNode(fresh);
   region.replaceWith(adopted);
-  if (index >= 0) adopted.querySelectorAll(focusable)[index]?.focus({ preventScroll: true });
+  // By its action, not by its position: where "Skip next" was may now be "Delete".
+  if (focused) [...adopted.querySelectorAll(focusable)].find((element) => isSame(element, focused))?.focus({ preventScroll: true });
   if (current >= 0) adopted.querySelectorAll("[data-row]")[current]?.classList.add("current");
   adopted.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
 }

@@ -30,6 +30,13 @@ function paragraph(className, ...parts) {
   return result;
 }
 
+/** A sentence of the API, with its times in the zone. */
+function sentence(text, zone) {
+  const result = element("p", "", "sentence");
+  for (const part of text.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/)) result.append(/^\d{4}-.*Z$/.test(part) ? time(part, zone) : part);
+  return result;
+}
+
 /** Sentences about the effect of saving. */
 function effect(answer, { isNew, nextRun, zone, changes }) {
   const lines = [];
@@ -53,6 +60,7 @@ function effect(answer, { isNew, nextRun, zone, changes }) {
   }
   if (answer.state === "Disabled") lines.push(paragraph("note", "The job is disabled: it does not run until it is enabled."));
   if (answer.state === "Completed" || answer.state === "Faulted") lines.push(paragraph("note", `The job is ${answer.state.toLowerCase()}: it does not run again.`));
+  if (!isNew && answer.effect === "Nothing" && !answer.runsAtOnce) return lines;
   lines.push(answer.runsAtOnce ? paragraph("note", isNew ? "Creating the job starts a run at once." : "Saving starts a run at once.") : paragraph("soft", isNew ? "Nothing runs by creating the job." : "Nothing runs by saving."));
   return lines;
 }
@@ -67,7 +75,7 @@ export function showPreview(container, answer, view) {
     container.replaceChildren(...parts);
     return;
   }
-  parts.push(element("p", answer.description, "sentence"));
+  parts.push(sentence(answer.description, view.zone));
   parts.push(...effect(answer, view));
   if (answer.occurrences.length) {
     parts.push(element("h3", `Next runs (${view.zone.replaceAll("_", " ")})`));

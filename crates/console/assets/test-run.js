@@ -15,7 +15,14 @@ export function durationText(duration) {
 /** The parts of a message of the history: what happened, headers and body of the response. */
 export function messageParts(message) {
   const [, summary, headers, body] = /^(.*?) Response Headers: ?(.*?) ?Body: ?(.*)$/s.exec(message) ?? [];
-  return summary === undefined ? { summary: message, headers: "", body: "" } : { summary, headers: headers.trim(), body: indented(body.trim()) };
+  return summary === undefined ? { summary: short(message), headers: "", body: "" } : { summary: short(summary), headers: headers.trim(), body: indented(body.trim()) };
+}
+
+/** `Service Unavailable from a` for `Http Action - Response from host 'a': 'ServiceUnavailable'`, as on other pages. */
+function short(summary) {
+  const [, host, status] = /^Http Action - Response from host '(.*)': '(.*)'$/.exec(summary) ?? [];
+  if (status) return `${status.replaceAll(/([a-z])([A-Z])/g, "$1 $2")} from ${host}`;
+  return summary.replace(/^Http Action - Request to host '(.*?)'/, "Request to $1");
 }
 
 function indented(body) {

@@ -1,4 +1,4 @@
-//! Notes: why somebody did something, who, and when.
+//! Notes: the reason that a user gave for an action, with the user and the time.
 
 use crate::address::{CollectionAddress, JobAddress};
 use crate::api::{Api, Data, read};

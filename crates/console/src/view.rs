@@ -167,7 +167,13 @@ impl View {
     }
 
     pub(crate) fn chooses_job_zone(&self) -> bool {
-        self.zone_choice == ZoneChoice::Job && self.job_zone.is_some()
+        self.zone_choice == ZoneChoice::Job && self.has_job_zone()
+    }
+
+    /// Whether the job on the page has another zone than the browser.
+    pub(crate) fn has_job_zone(&self) -> bool {
+        let name = |zone: &Option<Zone>| zone.as_ref().map(|zone| zone.name().to_owned());
+        self.job_zone.is_some() && name(&self.job_zone) != name(&self.browser_zone)
     }
 
     /// Whether the zone of the browser is UTC, so that there is no other to choose.

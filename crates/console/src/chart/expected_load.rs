@@ -6,7 +6,7 @@ use askama::Template;
 
 use super::Label;
 use crate::api::Data;
-use crate::format::{counted, local};
+use crate::format::{count, counted, local};
 use crate::view::View;
 
 const LEFT: f64 = 40.0;
@@ -21,6 +21,8 @@ pub(crate) struct ExpectedLoad {
     rows: Vec<Label>,
     hours: Vec<Label>,
     pub(crate) summary: String,
+    /// Fewest and most runs of an hour.
+    pub(crate) range: String,
     pub(crate) is_empty: bool,
 }
 
@@ -33,44 +35,53 @@ struct Cell {
 
 impl ExpectedLoad {
     pub(crate) fn new(data: &Data, view: &View) -> ExpectedLoad {
-        // Runs by local date and hour: in a zone with half-hour offsets or on a DST night, buckets
-        // share a cell or leave one empty.
-        let mut runs: BTreeMap<(String, u32), u64> = BTreeMap::new();
-        let mut days: BTreeMap<String, &'static str> = BTreeMap::new();
+        // Runs by weekday and hour. In a zone with half-hour offsets or on a DST night, buckets share a
+        // cell or leave one empty. The week ends in the hour in which it begins: that has one cell.
+        let mut days: Vec<&'static str> = Vec::new();
+        let mut runs: BTreeMap<(usize, u32), (String, u64)> = BTreeMap::new();
+        let mut present = None;
         for bucket in data.list("buckets") {
             let Some(start) = bucket.time("start") else { continue };
             let at = local(start, &view.zone);
             let hour = at.time.get(..2).and_then(|hour| hour.parse().ok()).unwrap_or(0);
-            *runs.entry((at.date.clone(), hour)).or_default() += bucket.integer("count");
-            days.insert(at.date, at.weekday);
-        }
-        let days: Vec<_> = days.into_iter().take(7).collect();
-        let most = runs.values().copied().max().unwrap_or(0);
-        let mut cells = Vec::new();
-        for (row, (date, weekday)) in days.iter().enumerate() {
-            for hour in 0..24_u32 {
-                let number = runs.get(&(date.clone(), hour)).copied().unwrap_or(0);
-                let share = if most == 0 { 0.0 } else { number as f64 / most as f64 };
-                cells.push(Cell {
-                    x: LEFT + f64::from(hour) * CELL,
-                    y: 2.0 + row as f64 * ROW,
-                    opacity: 0.07 + share.sqrt() * 0.9,
-                    title: format!(
-                        "{weekday} {date} {hour:02}:00: {}",
-                        counted(number, "run", "runs")
-                    ),
-                });
+            let row = days.iter().position(|day| *day == at.weekday).unwrap_or_else(|| {
+                days.push(at.weekday);
+                days.len() - 1
+            });
+            present = present.or(Some((row, hour)));
+            let (date, number) = runs.entry((row, hour)).or_insert_with(|| (at.date.clone(), 0));
+            if *date == at.date {
+                *number += bucket.integer("count");
             }
         }
-        let busiest = runs.iter().max_by_key(|(_, number)| **number).filter(|(_, n)| **n > 0);
+        let most = runs.values().map(|(_, number)| *number).max().unwrap_or(0);
+        // Not that of the present hour, of which a part has passed.
+        let whole = runs.iter().filter(|(cell, _)| Some(**cell) != present);
+        let least = whole.map(|(_, (_, number))| *number).min().unwrap_or(0);
+        let cells = runs.iter().map(|((row, hour), (date, number))| Cell {
+            x: LEFT + f64::from(*hour) * CELL,
+            y: 2.0 + *row as f64 * ROW,
+            opacity: opacity(*number, least, most),
+            title: format!(
+                "{} {date} {hour:02}:00: {}",
+                days.get(*row).copied().unwrap_or_default(),
+                counted(*number, "run", "runs")
+            ),
+        });
+        let cells = cells.collect();
+        let busiest = runs.iter().max_by_key(|(_, (_, number))| *number).filter(|_| most > 0);
         let summary = match busiest {
-            Some(((date, hour), number)) => format!(
+            Some(((_, hour), (date, number))) => format!(
                 "Expected runs of the coming week; the busiest hour is {date} {hour:02}:00 with {}",
                 counted(*number, "run", "runs"),
             ),
             None => "No runs are expected in the coming week".to_owned(),
         };
-        let rows = days.iter().enumerate().map(|(row, (_, weekday))| Label {
+        let range = match least == most {
+            true => count(most),
+            false => format!("{} to {}", count(least), count(most)),
+        };
+        let rows = days.iter().enumerate().map(|(row, weekday)| Label {
             x: 0.0,
             y: 14.0 + row as f64 * ROW,
             text: (*weekday).to_owned(),
@@ -85,7 +96,29 @@ impl ExpectedLoad {
             hours: hours.collect(),
             cells,
             summary,
+            range,
             is_empty: busiest.is_none(),
         }
+    }
+}
+
+/// Opacity of a cell. The scale begins at the fewest runs of an hour, so that a crowded hour is seen also
+/// where all others have many, but at half of the most at the latest: small differences look small.
+fn opacity(number: u64, least: u64, most: u64) -> f64 {
+    let start = least.min(most / 2);
+    let share = number.saturating_sub(start) as f64 / (most - start).max(1) as f64;
+    if number == 0 { 0.07 } else { 0.15 + 0.85 * share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowded_hour_is_seen_and_small_differences_look_small() {
+        assert!(opacity(200, 100, 200) - opacity(100, 100, 200) > 0.8);
+        assert!(opacity(150, 140, 150) - opacity(140, 140, 150) < 0.2);
+        assert!(opacity(0, 0, 10) < opacity(1, 0, 10));
+        assert!(opacity(3, 5, 10) > 0.1, "the rest of the present hour");
     }
 }

@@ -7,13 +7,15 @@ use askama::Template;
 
 use super::Label;
 use crate::api::Data;
-use crate::format::{counted, hour_minute};
+use crate::format::{counted, hour_minute, local};
 use crate::view::View;
 
 const WIDTH: f64 = 600.0;
 const LEFT: f64 = 132.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 24.0;
 const LANE: f64 = 26.0;
+/// Seconds between two labels of the axis.
+const TICK: u64 = 600;
 const LANES_MAX: usize = 8;
 const NAME_MAX: usize = 16;
 
@@ -80,13 +82,15 @@ impl NextHour {
             })
             .collect();
         let height = 26.0 + lanes.len().max(1) as f64 * LANE;
-        let ticks = (0..6).map(|index| Label {
-            x: LEFT + f64::from(index) * 600.0 * scale,
-            y: height - 4.0,
-            text: hour_minute(
-                view.now.saturating_add(Duration::from_secs(600) * index),
-                &view.zone,
-            ),
+        let first = seconds_to_tick(view);
+        let ticks = (0..6).map(|index| {
+            let seconds = first + index * TICK;
+            let at = view.now.saturating_add(Duration::from_secs(seconds));
+            Label {
+                x: LEFT + seconds as f64 * scale,
+                y: height - 4.0,
+                text: hour_minute(at, &view.zone),
+            }
         });
         NextHour {
             summary: format!(
@@ -100,6 +104,14 @@ impl NextHour {
             height,
         }
     }
+}
+
+/// Seconds to the next wall time with round minutes: schedules prefer those.
+fn seconds_to_tick(view: &View) -> u64 {
+    let time = local(view.now, &view.zone).time;
+    let mut parts = time.split(':').skip(1).filter_map(|part| part.parse::<u64>().ok());
+    let passed = parts.next().unwrap_or(0) * 60 + parts.next().unwrap_or(0);
+    (TICK - passed % TICK) % TICK
 }
 
 fn shortened(name: &str) -> String {

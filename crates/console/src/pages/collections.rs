@@ -20,6 +20,8 @@ struct Collections<'a> {
 struct Row {
     name: String,
     href: String,
+    /// URL of the list of its jobs.
+    jobs_href: String,
     resource: String,
     mark: Mark,
     state: String,
@@ -49,6 +51,7 @@ impl Row {
             href: address.as_ref().map_or(String::new(), |address| {
                 format!("{}collections/{}", view.root, address.in_console())
             }),
+            jobs_href: format!("{}jobs?collection={}", view.root, encode(&row.text("collection"))),
             resource: address.map(|address| address.in_api()).unwrap_or_default(),
             mark: mark_of(&state),
             state,

@@ -38,7 +38,8 @@ struct Tab {
 struct Row {
     mark: Mark,
     status: String,
-    name: String,
+    collection: String,
+    job: String,
     job_href: String,
     href: String,
     kind: String,
@@ -99,7 +100,8 @@ impl Row {
         Row {
             mark: Mark::of_run(&status),
             status,
-            name: format!("{}/{}", run.text("collection"), run.text("job")),
+            collection: run.text("collection"),
+            job: run.text("job"),
             href: format!("{job_href}/runs/{}", encode(&run.text("scheduledTime"))),
             job_href,
             kind: run.text("kind"),

@@ -6,13 +6,13 @@ use askama::Template;
 
 use super::{PageResult, rendered};
 use crate::api::{Api, Data, read};
-use crate::format::{bytes, count, duration};
+use crate::format::{bytes, count, duration, written_duration};
 use crate::mark::Mark;
 use crate::note::Note;
 use crate::view::{Time, View};
 
 /// Notes at the end of the page.
-const NOTES_SHOWN: usize = 20;
+const NOTES_SHOWN: usize = 10;
 
 #[derive(Template)]
 #[template(path = "system.html")]
@@ -96,14 +96,14 @@ fn known(facts: Vec<Fact>) -> Vec<Fact> {
     facts.into_iter().filter(|fact| !fact.value.is_empty()).collect()
 }
 
-/// `60 days` for `P60D`; other durations as they are.
+/// `60 days` for `P60D`, `1 min` for `PT1M`.
 fn period(text: &str) -> String {
     let days = text.strip_prefix('P').and_then(|text| text.strip_suffix('D'));
     let seconds = text.strip_prefix("PT").and_then(|text| text.strip_suffix('S'));
     match (days.and_then(|days| days.parse().ok()), seconds.and_then(|text| text.parse().ok())) {
         (Some(days), _) => crate::format::counted(days, "day", "days"),
         (_, Some(seconds)) => duration(Duration::from_secs(seconds)),
-        _ => text.to_owned(),
+        _ => written_duration(text),
     }
 }
 
@@ -151,9 +151,13 @@ mod tests {
 
     #[test]
     fn periods_are_in_words() {
-        for (text, expected) in
-            [("P60D", "60 days"), ("P1D", "1 day"), ("PT60S", "1 min"), ("PT1H30M", "PT1H30M")]
-        {
+        for (text, expected) in [
+            ("P60D", "60 days"),
+            ("P1D", "1 day"),
+            ("PT60S", "1 min"),
+            ("PT1M", "1 min"),
+            ("PT1H30M", "1 h 30 min"),
+        ] {
             assert_eq!(period(text), expected);
         }
     }

@@ -146,6 +146,18 @@ test("another frequency drops the members of the schedule that it does not have"
   assert.deepEqual(d.withFrequency(weekly, "Day"), { properties: { recurrence: { frequency: "Day", schedule: { hours: [9] } } } });
 });
 
+test("another frequency proposes its own times, and keeps those that were chosen", () => {
+  const of = (frequency, schedule) => ({ properties: { recurrence: { frequency, interval: 1, schedule } } });
+  const times = (definition) => d.get(definition, "recurrence.schedule") ?? {};
+  const daily = of("Day", { hours: [9], minutes: [0] });
+  assert.deepEqual(times(d.withFrequency(daily, "Minute")), {});
+  assert.deepEqual(times(d.withFrequency(daily, "Hour")), { minutes: [0] });
+  assert.deepEqual(times(d.withFrequency(daily, "Month")), { hours: [9], minutes: [0] });
+  assert.deepEqual(times(d.withFrequency(d.withFrequency(daily, "Minute"), "Week")), { hours: [9], minutes: [0] });
+  const chosen = of("Day", { hours: [8, 17], minutes: [30] });
+  assert.deepEqual(times(d.withFrequency(chosen, "Minute")), { hours: [8, 17], minutes: [30] });
+});
+
 test("the type of an HTTP target follows the scheme of its URL", () => {
   const definition = { properties: { action: { type: "Https", request: { method: "GET", uri: "" } } } };
   assert.equal(d.get(d.withUri(definition, "action", "http://a/"), "action.type"), "Http");
@@ -206,6 +218,10 @@ test("errors belong to the field of their member, or to the nearest around it", 
   assert.equal(memberPath("properties.recurrence.schedule.minutes[3]"), "recurrence.schedule.minutes");
   assert.equal(path({ target: "properties.recurrence.schedule.minutes[3]" }), "recurrence.schedule.minutes");
   assert.equal(path({ target: "properties.action.request.headers.Host" }), "action.request.headers");
-  assert.equal(path({ code: "InvalidResourceName", message: "The name of the job" }), "@name");
+  const named = [{ path: "@name", value: "a b" }, { path: "@collection", value: "c d" }];
+  for (const [value, place] of [["a b", "@name"], ["c d", "@collection"], ["other", "@name"]]) {
+    const message = `The name of a collection or job must begin with a letter (found "${value}")`;
+    assert.equal(placeOf({ code: "InvalidResourceName", message }, named).path, place);
+  }
   assert.equal(path({ target: "properties.unknown" }), undefined);
 });

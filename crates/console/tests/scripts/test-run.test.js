@@ -9,6 +9,8 @@ test("durations have the unit that fits", () => {
 
 test("a message of the history is split into summary, headers and body", () => {
   const message = "Http Action - Response from host 'a': 'OK' Response Headers: Date: x\r\nA: b\r\n Body: {\"a\":[1]}";
-  assert.deepEqual(messageParts(message), { summary: "Http Action - Response from host 'a': 'OK'", headers: "Date: x\r\nA: b", body: '{\n  "a": [\n    1\n  ]\n}' });
+  assert.deepEqual(messageParts(message), { summary: "OK from a", headers: "Date: x\r\nA: b", body: '{\n  "a": [\n    1\n  ]\n}' });
+  assert.equal(messageParts("Http Action - Response from host 'a': 'ServiceUnavailable' Response Headers:  Body: ").summary, "Service Unavailable from a");
+  assert.equal(messageParts("Http Action - Request to host 'a' failed: x").summary, "Request to a failed: x");
   assert.deepEqual(messageParts("The name did not resolve"), { summary: "The name did not resolve", headers: "", body: "" });
 });

@@ -16,7 +16,7 @@ pub(super) struct Answer {
     pub(super) edge: &'static str,
     pub(super) heading: String,
     pub(super) sentence: Vec<Part>,
-    /// Why somebody disabled or skipped it.
+    /// The reason that a user gave for disabling or skipping it.
     pub(super) note: Option<Note>,
     pub(super) last: Option<LastAttempt>,
 }

@@ -20,7 +20,8 @@ impl Fact {
     }
 }
 
-pub(super) fn facts(job: &Job<'_>, view: &View) -> Vec<Fact> {
+/// The definition in words.
+pub(super) fn definition(job: &Job<'_>) -> Vec<Fact> {
     let properties = job.job.get("properties");
     let action = properties.get("action");
     let is_recurring = properties.has("recurrence");
@@ -62,7 +63,12 @@ pub(super) fn facts(job: &Job<'_>, view: &View) -> Vec<Fact> {
     if !tags.is_empty() {
         facts.push(Fact::text("Tags", tags));
     }
-    facts.extend(counters(job));
+    facts
+}
+
+/// The runs so far.
+pub(super) fn statistics(job: &Job<'_>, view: &View) -> Vec<Fact> {
+    let mut facts = counters(job);
     if let Some(created) = job.created() {
         let edits = job.explanation.integer("job.generation").saturating_sub(1);
         let edits = match edits {

@@ -13,8 +13,8 @@ use askama::Template;
 use kalends_recurrence::{Instant, Zone};
 
 use self::answer::Answer;
+use self::facts::Fact;
 pub(super) use self::facts::target;
-use self::facts::{Fact, facts};
 use self::ledger::Ledger;
 use self::runs::Runs;
 use self::schedule::Schedule;
@@ -64,10 +64,13 @@ struct JobPage<'a> {
     bulk: String,
     switch: String,
     answer: Answer,
-    facts: Vec<Fact>,
+    definition: Vec<Fact>,
+    statistics: Vec<Fact>,
     /// The last runs, once there is one.
     outcomes: Option<Outcomes>,
     next: Vec<NextRun>,
+    /// Why these runs will not happen; empty if they will.
+    next_condition: &'static str,
     /// The next run that can be skipped.
     skippable: Option<Time>,
     /// Whether a coming run will be skipped.
@@ -217,11 +220,18 @@ pub(super) async fn page(
         answer: Answer::new(&job, reason, view),
         switch: switch_body(address, own_state == "Enabled"),
         bulk: format!("{}/jobs/bulk", address.collection.in_api()),
-        facts: facts(&job, view),
+        definition: facts::definition(&job),
+        statistics: facts::statistics(&job, view),
         outcomes: Some(job.statistics.list("outcomes"))
             .filter(|outcomes| !outcomes.is_empty())
             .map(|outcomes| Outcomes::new(&outcomes, view)),
         next,
+        next_condition: match job.coming.first().map(|row| row.text("disposition")).as_deref() {
+            Some("JobDisabled") => "if the job were enabled",
+            Some("CollectionDisabled") => "if the collection were enabled",
+            Some("Paused") => "if nothing were paused",
+            _ => "",
+        },
         has_skipped: job.coming.iter().any(|row| row.text("disposition") == "WillBeSkipped"),
         skippable: skippable
             .and_then(|row| row.time("scheduledTime"))
@@ -255,7 +265,8 @@ impl NextRun {
     fn new(row: &Data, view: &View) -> Option<NextRun> {
         let disposition = row.text("disposition");
         let remark = match disposition.as_str() {
-            "Scheduled" => "",
+            // The list says it once.
+            "Scheduled" | "JobDisabled" | "CollectionDisabled" | "Paused" => "",
             other => words::disposition(other),
         };
         Some(NextRun { time: view.time(row.time("scheduledTime")?), remark: remark.to_owned() })
@@ -268,7 +279,7 @@ fn switch_body(address: &JobAddress, is_enabled: bool) -> String {
     serde_json::json!({"action": action, "names": [address.job]}).to_string()
 }
 
-/// The note of whoever disabled the job or its collection, or skipped its next run.
+/// The note of the user who disabled the job or its collection, or skipped its next run.
 async fn note_of_state(job: &Job<'_>, view: &View, api: &dyn Api) -> Option<Note> {
     let action = match job.explanation.text("reason").as_str() {
         "JobDisabled" => "Disabled",
