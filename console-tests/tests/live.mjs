@@ -55,3 +55,22 @@ test("a page shows that the server is away, reconnects by itself and is current 
   await page.locator("[data-row]", { hasText: "created-while-away" }).waitFor();
   assert.ok(await isSame());
 });
+
+test("a page is prefetched when the pointer rests on its link, and is current when it opens", async ({ start, open }) => {
+  const server = await start();
+  await server.job("report");
+  const window = await open(server);
+  const { page } = window;
+  const session = await window.context.newCDPSession(page);
+  let isPrefetched = false;
+  session.on("Preload.prefetchStatusUpdated", ({ status, prefetchUrl }) => (isPrefetched ||= status === "Ready" && prefetchUrl.endsWith("/jobs")));
+  await session.send("Preload.enable");
+  await window.go();
+  const link = page.getByRole("navigation", { name: "Main" }).getByRole("link", { name: "Jobs" });
+  await link.hover();
+  await eventually("the page is prefetched", async () => isPrefetched);
+  await server.job("created-since");
+  await link.click();
+  await page.locator("[data-row]", { hasText: "created-since" }).waitFor();
+  assert.equal(await page.evaluate(() => performance.getEntriesByType("navigation")[0].deliveryType), "navigational-prefetch");
+});

@@ -155,6 +155,8 @@ function disconnect() {
 
 export function start() {
   connect();
+  // A prefetched page shows the state of then.
+  if (performance.getEntriesByType("navigation")[0]?.deliveryType === "navigational-prefetch") refresh();
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return disconnect();
     show("waiting", "Connecting");

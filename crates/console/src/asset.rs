@@ -1,4 +1,4 @@
-//! Style sheet, scripts and icon, compiled into the binary. Their URLs contain a hash of all of them,
+//! Style sheet, scripts, icon and prefetch rules, compiled into the binary. Their URLs contain a hash of all of them,
 //! so browsers keep them until one changes, and scripts can import each other by name.
 
 use std::sync::LazyLock;
@@ -28,6 +28,7 @@ macro_rules! assets {
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
+const SPECULATION_RULES: &str = "application/speculationrules+json";
 
 static ASSETS: &[Asset] = &assets! {
     "console.css": CSS,
@@ -46,6 +47,7 @@ static ASSETS: &[Asset] = &assets! {
     "test-run.js": SCRIPT,
     "time.js": SCRIPT,
     "icon.svg": SVG,
+    "speculation-rules.json": SPECULATION_RULES,
 };
 
 /// Hash of all assets.
@@ -68,4 +70,10 @@ pub fn asset(segments: &[&str]) -> Option<&'static Asset> {
 /// The folder of the assets in URLs, below the root of the console.
 pub(crate) fn folder() -> String {
     format!("assets/{}", *HASH)
+}
+
+/// Value of the header `Speculation-Rules` of the page at a path: browsers prefetch links that the
+/// pointer rests on. A file, because the content security policy forbids rules in the page.
+pub fn speculation_rules(path: &str) -> String {
+    format!("\"{}{}/speculation-rules.json\"", crate::view::root(path), folder())
 }

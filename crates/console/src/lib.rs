@@ -24,7 +24,7 @@ mod words;
 
 pub use address::{CollectionAddress, JobAddress};
 pub use api::{Answer, Api};
-pub use asset::{Asset, asset};
+pub use asset::{Asset, asset, speculation_rules};
 pub use pages::respond;
 pub use screen::Screen;
 pub use view::{PageRequest, SignInMethod};

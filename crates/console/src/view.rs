@@ -106,11 +106,7 @@ impl View {
             true => (Ok(Data::default()), Ok(Data::default())),
             false => tokio::join!(read(api, &me), read(api, "/api/pause")),
         };
-        let depth = request.path.trim_start_matches('/').matches('/').count();
-        let root = match depth {
-            0 => "./".to_owned(),
-            depth => "../".repeat(depth),
-        };
+        let root = root(request.path);
         let zone_choice = match request.cookie("kalends-zone").as_deref() {
             Some("utc") => ZoneChoice::Utc,
             Some("job") => ZoneChoice::Job,
@@ -225,6 +221,14 @@ impl View {
             true => own,
             false => format!("{own} · {} UTC", format::date_time(at, &utc)),
         }
+    }
+}
+
+/// Relative URL of the root of the console, in the page at a path.
+pub(crate) fn root(path: &str) -> String {
+    match path.trim_start_matches('/').matches('/').count() {
+        0 => "./".to_owned(),
+        depth => "../".repeat(depth),
     }
 }
 

@@ -31,6 +31,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+const SPECULATION_RULES: HeaderName = HeaderName::from_static("speculation-rules");
+
 /// Assets have the hash of their content in the URL.
 const ASSET_CACHE: &str = "public, max-age=31536000, immutable";
 
@@ -62,7 +64,8 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
     };
     let page = kalends_console::respond(screen, page_request, &api).await;
     let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let response = ApiResponse::text(status, page.body);
+    let response = ApiResponse::text(status, page.body)
+        .with(SPECULATION_RULES, &kalends_console::speculation_rules(&request.path));
     Ok(HEADERS.into_iter().fold(response, |response, (name, value)| response.with(name, value)))
 }
 
