@@ -41,7 +41,7 @@ const SCREENS = {
 const DOCUMENTED = {
   "console-overview": "overview-light-desktop",
   "console-jobs-dark": "jobs-dark-desktop",
-  "console-job": "job-nightly-light-desktop",
+  "console-job": "job-light-desktop",
   "console-run": "run-light-desktop",
   "console-editor": "editor-light-desktop",
   "console-phone": "overview-light-phone",

@@ -9,7 +9,7 @@ use crate::address::{JobAddress, encode};
 use crate::api::{Api, Data, read};
 use crate::format::duration;
 use crate::mark::Mark;
-use crate::message::summary;
+use crate::message::summary_of_run;
 use crate::view::{PageRequest, Time, View};
 
 const PAGE_SIZE: usize = 50;
@@ -99,6 +99,7 @@ impl Row {
         let status = run.text("status");
         Row {
             mark: Mark::of_run(&status),
+            message: summary_of_run(&status, &run.text("message")),
             status,
             collection: run.text("collection"),
             job: run.text("job"),
@@ -108,7 +109,6 @@ impl Row {
             scheduled: run.time("scheduledTime").map(|at| view.time(at)),
             attempts: run.text("attempts"),
             took: took.map_or(String::new(), |took| duration(Duration::from_millis(took as u64))),
-            message: summary(&run.text("message")),
         }
     }
 }
