@@ -5,6 +5,10 @@
 //! bursts drain within milliseconds. The scheduler parks a candidate in the store if it has waited for
 //! [`PARK_AFTER`] or if the queue of its host or collection is too long. Waiting candidates never
 //! reduce the number of jobs that are read for other hosts and collections.
+//!
+//! A slot is taken before its run is claimed. So that a quick host does not wait for the commits of the
+//! claims, some runs more than its limit are claimed ahead, as many as it has completed recently
+//! ([`Pace`]). Their attempts start when others end: [`Admission::try_start`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -12,6 +16,8 @@ use std::time::Duration;
 
 use kalends_domain::{Action, Target};
 use kalends_store::record::{CollectionKey, SlotKey};
+
+use crate::pace::Pace;
 
 /// Time after which a waiting candidate is parked: longer than a burst at a quick host takes, and
 /// short enough that a host that hangs does not delay the other jobs of its collections noticeably.
@@ -23,6 +29,10 @@ const HOST_WAITING_MAX: usize = 1_000;
 /// Batches that were read before may exceed these limits, up to this multiple. Further candidates do
 /// not wait in memory.
 const EXCESS_FACTOR: usize = 3;
+
+/// Runs that are claimed ahead for a host, as a multiple of its attempts in flight. A claim of many runs
+/// takes some milliseconds, and a quick host completes more than its limit in that time.
+const CLAIMED_AHEAD_FACTOR: usize = 2;
 
 /// Maximum numbers of attempts in flight.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +90,9 @@ pub(crate) struct Admission<C> {
 
 struct Host<C> {
     in_use: usize,
+    /// Slots whose attempt has started.
+    in_flight: usize,
+    pace: Pace,
     waiting: usize,
     /// A queue for each collection, in order of arrival.
     queues: BTreeMap<SlotKey, VecDeque<Waiting<C>>>,
@@ -161,13 +174,13 @@ impl<C> Admission<C> {
 
     /// Takes a slot, or returns the key of the host or collection that has none. Candidates of the
     /// same host and collection that wait already come first.
-    pub(crate) fn try_acquire(&mut self, slot: Slot) -> Result<(), SlotKey> {
+    pub(crate) fn try_acquire(&mut self, slot: Slot, now: Duration) -> Result<(), SlotKey> {
         let collection = self.collections.get(&slot.collection);
         if collection.is_some_and(|found| found.in_use >= self.limits.collection) {
             return Err(slot.collection);
         }
         let is_free = |host: &Host<C>| {
-            host.in_use < self.limits.host
+            host.in_use < self.claims_max(host, now)
                 && !host.queues.contains_key(&slot.collection)
                 && !self.unblocked.contains(&slot.host)
         };
@@ -206,7 +219,29 @@ impl<C> Admission<C> {
         Ok(())
     }
 
-    /// Returns a slot.
+    /// Starts the attempt of a slot unless its host has the maximum number in flight.
+    pub(crate) fn try_start(&mut self, slot: Slot) -> bool {
+        let host = Self::host(&mut self.hosts, slot.host);
+        let starts = host.in_flight < self.limits.host;
+        host.in_flight += usize::from(starts);
+        starts
+    }
+
+    /// Returns the slot of an attempt that has started.
+    pub(crate) fn attempt_ended(&mut self, slot: Slot, now: Duration) {
+        let host = Self::host(&mut self.hosts, slot.host);
+        host.in_flight = host.in_flight.saturating_sub(1);
+        host.pace.attempt_ended(now);
+        self.release(slot);
+    }
+
+    /// Runs that may be claimed for a host.
+    fn claims_max(&self, host: &Host<C>, now: Duration) -> usize {
+        let ahead = host.pace.recently_ended(now).min(CLAIMED_AHEAD_FACTOR * self.limits.host);
+        self.limits.host + ahead
+    }
+
+    /// Returns a slot whose attempt has not started.
     pub(crate) fn release(&mut self, slot: Slot) {
         let was_full = self.in_use >= self.limits.all;
         self.in_use = self.in_use.saturating_sub(1);
@@ -232,11 +267,11 @@ impl<C> Admission<C> {
 
     /// Removes and returns the waiting candidates that have a free slot now, and takes their slots:
     /// the collections of a host in turn, each in order of arrival.
-    pub(crate) fn admit_waiting(&mut self) -> Vec<Admitted<C>> {
+    pub(crate) fn admit_waiting(&mut self, now: Duration) -> Vec<Admitted<C>> {
         let mut admitted = Vec::new();
         for key in std::mem::take(&mut self.unblocked) {
             while self.in_use < self.limits.all
-                && let Some(collection) = self.next_collection(key)
+                && let Some(collection) = self.next_collection(key, now)
             {
                 let slot = Slot { host: key, collection };
                 let Some(Waiting { since, candidate }) = self.pop(slot) else { break };
@@ -248,8 +283,9 @@ impl<C> Admission<C> {
     }
 
     /// The collection whose candidate is the next of a host, if the host has a free slot.
-    fn next_collection(&self, host: SlotKey) -> Option<SlotKey> {
-        let host = self.hosts.get(&host).filter(|host| host.in_use < self.limits.host)?;
+    fn next_collection(&self, host: SlotKey, now: Duration) -> Option<SlotKey> {
+        let is_free = |host: &&Host<C>| host.in_use < self.claims_max(host, now);
+        let host = self.hosts.get(&host).filter(is_free)?;
         let after = host.turn.map_or(Bound::Unbounded, Bound::Excluded);
         let queues = host.queues.range((after, Bound::Unbounded)).chain(&host.queues);
         let is_free = |key: &SlotKey| {
@@ -287,7 +323,14 @@ impl<C> Admission<C> {
     }
 
     fn host(hosts: &mut BTreeMap<SlotKey, Host<C>>, key: SlotKey) -> &mut Host<C> {
-        let new = || Host { in_use: 0, waiting: 0, queues: BTreeMap::new(), turn: None };
+        let new = || Host {
+            in_use: 0,
+            in_flight: 0,
+            pace: Pace::default(),
+            waiting: 0,
+            queues: BTreeMap::new(),
+            turn: None,
+        };
         hosts.entry(key).or_insert_with(new)
     }
 
@@ -340,7 +383,7 @@ mod tests {
     }
 
     fn acquires(admission: &mut Admission<u32>, slot: Slot, candidate: u32) -> bool {
-        let is_acquired = admission.try_acquire(slot).is_ok();
+        let is_acquired = admission.try_acquire(slot, NOW).is_ok();
         if !is_acquired {
             admission.queue(slot, candidate, NOW).unwrap();
         }
@@ -348,7 +391,7 @@ mod tests {
     }
 
     fn admitted(admission: &mut Admission<u32>) -> Vec<u32> {
-        admission.admit_waiting().into_iter().map(|admitted| admitted.candidate).collect()
+        admission.admit_waiting(NOW).into_iter().map(|admitted| admitted.candidate).collect()
     }
 
     #[test]
@@ -418,6 +461,30 @@ mod tests {
     }
 
     #[test]
+    fn runs_are_claimed_ahead_as_far_as_the_host_is_quick() {
+        let limits = AdmissionLimits { all: 100, host: 2, collection: 100 };
+        let (mut admission, slot) = (Admission::<u32>::new(limits), slot("h", 1));
+        let mut claimed = |admission: &mut Admission<u32>, now| {
+            (0..100).take_while(|_| admission.try_acquire(slot, now).is_ok()).count()
+        };
+        assert_eq!(claimed(&mut admission, NOW), 2);
+        assert!(admission.try_start(slot) && admission.try_start(slot));
+        admission.attempt_ended(slot, NOW);
+        assert_eq!(claimed(&mut admission, NOW), 2, "one for the free slot, one ahead");
+        assert!(admission.try_start(slot));
+        assert!(!admission.try_start(slot), "two attempts are in flight");
+        for _ in 0..20 {
+            admission.attempt_ended(slot, NOW);
+            admission.take(slot);
+            assert!(admission.try_start(slot));
+        }
+        let ahead = CLAIMED_AHEAD_FACTOR * limits.host;
+        assert_eq!(claimed(&mut admission, NOW), ahead - 1, "not more than a multiple");
+        admission.release(slot);
+        assert_eq!(claimed(&mut admission, NOW + 2 * Pace::PERIOD), 0, "it is no longer quick");
+    }
+
+    #[test]
     fn unused_hosts_and_collections_are_removed() {
         let mut admission = Admission::new(LIMITS);
         for number in 0..10_000 {
@@ -464,7 +531,7 @@ mod tests {
     fn candidates_that_waited_too_long_are_taken() {
         let mut admission = Admission::new(AdmissionLimits { host: 1, ..LIMITS });
         let slot = slot("h", 1);
-        admission.try_acquire(slot).unwrap();
+        admission.try_acquire(slot, NOW).unwrap();
         for (candidate, millis) in [(1, 0), (2, 0), (3, 400), (4, 800)] {
             admission.queue(slot, candidate, NOW + Duration::from_millis(millis)).unwrap();
         }

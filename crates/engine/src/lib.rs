@@ -18,6 +18,7 @@ mod admission;
 mod engine;
 mod messages;
 mod metrics;
+mod pace;
 mod scheduler;
 mod settings;
 mod status;

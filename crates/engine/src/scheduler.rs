@@ -3,6 +3,7 @@
 //! It calls the store in batches and does not block on the responses: while one batch is read another
 //! is committed, and work that arrives meanwhile makes the next batch larger.
 
+mod claimed_ahead;
 mod cluster;
 mod commit_pacing;
 mod commit_results;
@@ -44,6 +45,7 @@ use crate::status::{CallKind, EngineStatus};
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{FinishedAssignment, Services};
+use claimed_ahead::ClaimedAhead;
 use cluster::ClusterService;
 use commit_pacing::CommitPacing;
 use commit_results::WriteContext;
@@ -79,6 +81,7 @@ pub(crate) struct Scheduler {
     schedules: kalends_recurrence::Settings,
     timetable: Timetable,
     admission: Admission<Candidate>,
+    claimed_ahead: ClaimedAhead,
     /// Jobs taken from the timetable whose decision is not committed yet. Loads ignore them.
     busy_jobs: BTreeSet<JobKey>,
     /// Jobs that changed after they were loaded; their state is read again.
@@ -165,6 +168,7 @@ impl Scheduler {
                 host: settings.host_attempts_max,
                 collection: settings.collection_attempts_max,
             }),
+            claimed_ahead: ClaimedAhead::default(),
             busy_jobs: BTreeSet::new(),
             changed_jobs: Vec::new(),
             busy_runs: BTreeSet::new(),
@@ -257,7 +261,8 @@ impl Scheduler {
         self.prune(now);
         self.scan_jobs();
         self.settings.metrics.set_timetable_jobs(self.timetable.jobs());
-        self.settings.metrics.set_waiting_runs(self.admission.waiting());
+        let waiting = self.admission.waiting() + self.claimed_ahead.len();
+        self.settings.metrics.set_waiting_runs(waiting);
     }
 
     /// When the loop must run again.
@@ -284,12 +289,16 @@ impl Scheduler {
 
     /// Receives a result and all others that are already in the channel.
     fn receive_results(&mut self, finished: Box<FinishedAssignment>) {
+        let uptime = self.services.clock.uptime();
         let mut next = Some(finished);
+        let mut started = Vec::new();
         while let Some(finished) = next {
-            self.admission.release(finished.slot);
+            self.admission.attempt_ended(finished.slot, uptime);
+            started.extend(self.next_claimed(finished.slot));
             self.queue_result(finished);
             next = self.results.1.try_recv().ok();
         }
+        self.execute(started);
     }
 
     fn queue_result(&mut self, finished: Box<FinishedAssignment>) {

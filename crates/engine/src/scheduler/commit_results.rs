@@ -12,7 +12,7 @@ use kalends_store::{Advance, Due, DueJob, RunWriteResult, StoreError};
 use super::{DueItem, Scheduler};
 use crate::admission::Slot;
 use crate::status::CallKind;
-use crate::worker::{Assignment, AssignmentResult, FinishedAssignment, run_assignments};
+use crate::worker::{Assignment, AssignmentResult, FinishedAssignment};
 
 /// History message of an attempt whose process crashed too often.
 const REDELIVERIES_EXHAUSTED: &str =
@@ -82,13 +82,7 @@ impl Scheduler {
         for (context, result) in contexts.into_iter().zip(results) {
             assignments.extend(self.apply_result(context, result, began, now));
         }
-        if !assignments.is_empty() {
-            tokio::spawn(run_assignments(
-                assignments,
-                self.services.clone(),
-                self.results.0.clone(),
-            ));
-        }
+        self.start_attempts(assignments);
     }
 
     /// Releases or queues again whatever a failed or stale write was about.
@@ -252,11 +246,11 @@ impl Scheduler {
     }
 
     /// Releases the claim of an attempt that does not start.
-    fn return_assignment(&mut self, assignment: Assignment) {
+    pub(super) fn return_assignment(&mut self, assignment: Assignment) {
         let Assignment { run, claim, job_for_run, slot, .. } = assignment;
         let result = AssignmentResult::NotStarted;
-        let finished = FinishedAssignment { run, claim, job_for_run, slot, result };
-        self.receive_results(Box::new(finished));
+        self.admission.release(slot);
+        self.queue_result(Box::new(FinishedAssignment { run, claim, job_for_run, slot, result }));
     }
 
     /// Whether the process crashed in every delivery of the current attempt.
@@ -270,13 +264,8 @@ impl Scheduler {
         let Assignment { run, claim, job_for_run, slot, .. } = assignment;
         let report = AttemptReport::new(Outcome::Indeterminate, REDELIVERIES_EXHAUSTED);
         let result = AssignmentResult::Attempted { started: now, ended: now, report };
-        self.receive_results(Box::new(FinishedAssignment {
-            run,
-            claim,
-            job_for_run,
-            slot,
-            result,
-        }));
+        self.admission.release(slot);
+        self.queue_result(Box::new(FinishedAssignment { run, claim, job_for_run, slot, result }));
     }
 
     /// Loads at once if other occurrences may have waited for the end of this run.

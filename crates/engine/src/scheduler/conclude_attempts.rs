@@ -180,8 +180,9 @@ impl Scheduler {
         let may_start = progress.next_at <= now && !self.is_stopping;
         let slot = may_start
             .then(|| Slot::of(action_for(&job_for_run, progress.role), job_for_run.collection))?;
+        let uptime = self.services.clock.uptime();
         let is_free =
-            self.parked.key_of(slot).is_none() && self.admission.try_acquire(slot).is_ok();
+            self.parked.key_of(slot).is_none() && self.admission.try_acquire(slot, uptime).is_ok();
         is_free.then_some(NextAttempt::Now { progress, slot, job_for_run })
     }
 

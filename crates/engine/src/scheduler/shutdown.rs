@@ -52,6 +52,7 @@ impl Scheduler {
         self.commit_pacing.disable();
         self.is_stopping = true;
         self.withdraw_next_attempts();
+        self.return_claimed_ahead();
         loop {
             self.pending_writes.retain(|(_, context)| is_result(context));
             let elapsed = clock.uptime();

@@ -79,7 +79,7 @@ impl Scheduler {
     /// for too long.
     pub(super) fn admit_waiting(&mut self, now: Instant) {
         let elapsed = self.services.clock.uptime();
-        for Admitted { slot, candidate, since } in self.admission.admit_waiting() {
+        for Admitted { slot, candidate, since } in self.admission.admit_waiting(elapsed) {
             match elapsed.saturating_sub(since) > REREAD_AFTER {
                 true => {
                     let (item, stage) = (candidate.item, Stage::Admitted(slot));
@@ -133,14 +133,14 @@ impl Scheduler {
         {
             return self.park(candidate, key, now);
         }
-        let Err(key) = self.admission.try_acquire(slot) else {
+        let uptime = self.services.clock.uptime();
+        let Err(key) = self.admission.try_acquire(slot, uptime) else {
             return self.start_admitted(slot, candidate, now);
         };
         let has_waited = matches!(stage, Stage::Waited | Stage::Parked);
         let candidate = match has_waited {
             true => candidate,
             false => {
-                let uptime = self.services.clock.uptime();
                 let Err(candidate) = self.admission.queue(slot, candidate, uptime) else { return };
                 candidate
             }

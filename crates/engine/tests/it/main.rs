@@ -2,6 +2,7 @@
 
 #![cfg(test)] // clippy lets tests unwrap; helpers of an integration test are tests too
 
+mod claimed_ahead;
 mod clocks_and_collections;
 mod edits_before_the_due_time;
 mod edits_of_open_runs;

@@ -58,6 +58,7 @@ pub(crate) struct Script {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Response {
+    Succeed,
     Fail,
     /// Panics instead of responding.
     Panic,
@@ -94,7 +95,7 @@ impl ActionExecutor for Script {
             self.calls.lock().unwrap().push(call);
             self.called.notify_waiters();
             let outcome = match response {
-                None | Some(Response::ConnectSlowly) => Outcome::Succeeded,
+                None | Some(Response::Succeed | Response::ConnectSlowly) => Outcome::Succeeded,
                 Some(Response::Fail) => Outcome::Failed { retry_after: None },
                 Some(Response::Panic) => panic!("planned"),
                 Some(Response::Hang) => {
