@@ -21,30 +21,30 @@ pub trait ActionExecutor: Send + Sync {
     /// Executes one attempt. The future completes within the request's timeout. `fence` is checked
     /// right before the first byte of each request that is part of the action; if it is closed before
     /// the first one, the result is [`NotSent`]. A request in flight is not cancelled.
-    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_>;
+    fn execute<'a>(&'a self, request: AttemptRequest<'a>, fence: SendFence) -> AttemptFuture<'a>;
 
     /// Opens connections for `requests`, which are all due in `ahead`. Each future gives up when
     /// `ahead` has elapsed, and sends nothing of the attempts. The default opens none: attempts then
     /// connect when they are due.
-    fn prewarm(&self, requests: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+    fn prewarm(&self, requests: &[AttemptRequest<'_>], ahead: Duration) -> Vec<PrewarmFuture> {
         let _ = (requests, ahead);
         Vec::new()
     }
 }
 
-/// One attempt to execute.
-#[derive(Clone, Debug)]
-pub struct AttemptRequest {
+/// One attempt to execute. It borrows the definition of its job.
+#[derive(Clone, Copy, Debug)]
+pub struct AttemptRequest<'a> {
     /// The job that the attempt belongs to.
-    pub path: JobPath,
+    pub path: &'a JobPath,
     /// The job's globally unique id.
     pub uid: [u8; 16],
     /// The job's generation, which increases with every edit.
     pub generation: u64,
     /// The location of the job's collection, for headers and messages.
-    pub region: String,
+    pub region: &'a str,
     /// The action to execute.
-    pub action: Action,
+    pub action: &'a Action,
     /// Whether `action` is the job's main action or its error action.
     pub role: ActionRole,
     /// The scheduled time of the occurrence.

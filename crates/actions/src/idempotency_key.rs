@@ -27,8 +27,8 @@ pub struct RunIdentity {
     pub cause: Cause,
 }
 
-impl From<&AttemptRequest> for RunIdentity {
-    fn from(attempt: &AttemptRequest) -> RunIdentity {
+impl From<&AttemptRequest<'_>> for RunIdentity {
+    fn from(attempt: &AttemptRequest<'_>) -> RunIdentity {
         let &AttemptRequest { uid, generation, scheduled, role, cause, .. } = attempt;
         RunIdentity { uid, generation, scheduled, role, cause }
     }
@@ -59,7 +59,8 @@ pub fn idempotency_key(run: impl Into<RunIdentity>) -> String {
             8 => byte & 0x3f | 0x80,
             _ => *byte,
         };
-        let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+        let digit =
+            |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
         key.push(digit(byte >> 4));
         key.push(digit(byte & 0x0f));
     }

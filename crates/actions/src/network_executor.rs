@@ -77,7 +77,7 @@ impl NetworkExecutor {
 }
 
 impl ActionExecutor for NetworkExecutor {
-    fn execute(&self, attempt: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
+    fn execute<'a>(&'a self, attempt: AttemptRequest<'a>, fence: SendFence) -> AttemptFuture<'a> {
         Box::pin(async move {
             let (timer, stopwatch) = (AttemptTimer::default(), Stopwatch::start());
             let guard = SendGuard::new(fence);
@@ -106,7 +106,7 @@ impl ActionExecutor for NetworkExecutor {
         })
     }
 
-    fn prewarm(&self, attempts: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+    fn prewarm(&self, attempts: &[AttemptRequest<'_>], ahead: Duration) -> Vec<PrewarmFuture> {
         self.http.prewarm(attempts, ahead)
     }
 }

@@ -59,7 +59,8 @@ pub struct MainAction {
     /// Retry policy; the default policy if absent.
     pub retry: Option<RetryPolicy>,
     /// Runs after all attempts of the action failed.
-    pub error_action: Option<ErrorAction>,
+    /// Boxed, because it is rare and large.
+    pub error_action: Option<Box<ErrorAction>>,
 }
 
 /// An action that runs after all attempts of the main action failed. It has no error action itself.

@@ -53,7 +53,7 @@ pub struct ServiceBusMessage {
     /// Message text.
     pub message: Option<String>,
     /// Properties that the broker interprets.
-    pub brokered: Option<BrokeredProperties>,
+    pub brokered: Option<Box<BrokeredProperties>>,
     /// Application properties, in the order in which they were sent.
     pub custom: Option<Vec<(String, String)>>,
 }

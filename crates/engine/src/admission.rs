@@ -464,7 +464,7 @@ mod tests {
     fn runs_are_claimed_ahead_as_far_as_the_host_is_quick() {
         let limits = AdmissionLimits { all: 100, host: 2, collection: 100 };
         let (mut admission, slot) = (Admission::<u32>::new(limits), slot("h", 1));
-        let mut claimed = |admission: &mut Admission<u32>, now| {
+        let claimed = |admission: &mut Admission<u32>, now| {
             (0..100).take_while(|_| admission.try_acquire(slot, now).is_ok()).count()
         };
         assert_eq!(claimed(&mut admission, NOW), 2);

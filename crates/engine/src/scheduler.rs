@@ -254,6 +254,7 @@ impl Scheduler {
         self.poll_cluster(now);
         self.reload_changed_jobs();
         self.read_current_jobs();
+        self.return_overdue_claims();
         self.admit_waiting(now);
         self.read_parked_runs();
         self.read_due_jobs(now);
@@ -281,7 +282,9 @@ impl Scheduler {
         let (write, scan) = (self.write_at().map(later), self.invariant_scan.next().map(later));
         let poll = self.cluster.next().map(later);
         let next = due.into_iter().chain(renewal).chain(load).chain(prune);
-        let overdue = self.admission.next_overdue().map(later);
+        let overdue =
+            self.admission.next_overdue().into_iter().chain(self.claimed_ahead.next_overdue());
+        let overdue = overdue.min().map(later);
         let parked = self.read_parked_at().map(later);
         let next = next.chain(write).chain(scan).chain(poll).chain(overdue).chain(parked).min();
         next.unwrap_or(Instant::MAX).max(now)

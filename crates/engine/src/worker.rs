@@ -2,7 +2,7 @@
 //!
 //! Runs that were claimed in one commit start as a group, so that one read of gate states serves all.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,9 +93,6 @@ const PREWARM_AHEAD_MIN: Duration = Duration::from_millis(1);
 const PANICKED: &str = "The attempt ended with an internal error of the scheduler. Whether the \
     target received the request is unknown.";
 
-/// An assignment and its request; `None` if the code that builds the request panicked.
-type Prepared = (Unreported, Option<AttemptRequest>);
-
 /// Maximum age of gate states, from their request to the start of the attempt: the time after which an
 /// acknowledged edit, deletion, disabling or pause is certainly respected.
 const GATE_AGE_MAX: Duration = Duration::from_millis(200);
@@ -108,42 +105,37 @@ pub(crate) async fn run_assignments(
 ) {
     // First, so that a panic below reports every assignment.
     let report = |assignment| Unreported::new(assignment, results.clone());
-    let group: Vec<_> = group.into_iter().map(report).collect();
-    let with_request = |assignment: Unreported| {
-        let request = catch_unwind(AssertUnwindSafe(|| request_for(assignment.assignment())));
-        (assignment, request.ok())
-    };
-    let mut group: Vec<Prepared> = group.into_iter().map(with_request).collect();
+    let mut group: Vec<_> = group.into_iter().map(report).collect();
     group.sort_by_key(next_at);
     prewarm(&group, &services);
     while let Some(first) = group.first() {
         wait_for(next_at(first), &*services.clock).await;
         let now = Instant::from(services.clock.now());
-        let count = group.partition_point(|prepared| next_at(prepared) <= now);
+        let count = group.partition_point(|assignment| next_at(assignment) <= now);
         let later = group.split_off(count);
-        let assignments = || group.iter().map(|(assignment, _)| assignment.assignment());
+        let assignments = || group.iter().map(Unreported::assignment);
         let jobs = assignments().map(|assignment| assignment.run.job).collect();
         let fences: Vec<_> = assignments().map(|assignment| assignment.fence.clone()).collect();
         // Without gate states nothing is sent.
         let gate_states = fresh_gate_states(jobs, &fences, &services).await;
         let gate_states =
             gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
-        for ((assignment, request), state) in group.into_iter().zip(gate_states) {
+        for (assignment, state) in group.into_iter().zip(gate_states) {
             let gate = gate(assignment.assignment(), state, services.clock.now().into());
-            tokio::spawn(run_assignment(assignment, request, gate, services.clone()));
+            tokio::spawn(run_assignment(assignment, gate, services.clone()));
         }
         group = later;
     }
 }
 
 /// Opens connections shortly before many attempts are due at the same time.
-fn prewarm(group: &[Prepared], services: &Services) {
+fn prewarm(group: &[Unreported], services: &Services) {
     let now = Instant::from(services.clock.now());
     for same_time in group.chunk_by(|one, next| next_at(one) == next_at(next)) {
         let ahead = same_time.first().map_or(Duration::ZERO, |first| next_at(first).since(now));
         if same_time.len() >= PREWARM_MIN && ahead >= PREWARM_AHEAD_MIN {
             let requests: Vec<_> =
-                same_time.iter().filter_map(|(_, request)| request.as_ref()).collect();
+                same_time.iter().map(|assignment| request_for(assignment.assignment())).collect();
             for ready in services.executor.prewarm(&requests, ahead) {
                 drop(tokio::spawn(ready));
             }
@@ -151,7 +143,7 @@ fn prewarm(group: &[Prepared], services: &Services) {
     }
 }
 
-fn next_at((assignment, _): &Prepared) -> Instant {
+fn next_at(assignment: &Unreported) -> Instant {
     assignment.assignment().run.progress.next_at
 }
 
@@ -236,14 +228,9 @@ fn is_unattempted_occurrence(run: &OpenRun, job: &Job) -> bool {
         && run.progress.is_unattempted()
 }
 
-async fn run_assignment(
-    assignment: Unreported,
-    request: Option<AttemptRequest>,
-    gate: Gate,
-    services: Services,
-) {
+async fn run_assignment(assignment: Unreported, gate: Gate, services: Services) {
     let result = match gate {
-        Gate::Open => attempt(assignment.assignment(), request, &services).await,
+        Gate::Open => attempt(assignment.assignment(), &services).await,
         Gate::Closed(result) => result,
     };
     assignment.report(result).await;
@@ -259,17 +246,17 @@ pub(crate) fn action_for(job_for_run: &JobForRun, role: ActionRole) -> &Action {
 }
 
 /// The request for the action of an assignment.
-fn request_for(assignment: &Assignment) -> AttemptRequest {
+fn request_for(assignment: &Assignment) -> AttemptRequest<'_> {
     let Assignment { run, job_for_run, timeout, .. } = assignment;
     let JobForRun { job, location, .. } = &**job_for_run;
     let role = run.progress.role;
     let action = action_for(job_for_run, role);
     AttemptRequest {
-        path: job.path.clone(),
+        path: &job.path,
         uid: job.job.uid.0,
         generation: run.generation,
-        region: location.as_str().to_owned(),
-        action: action.clone(),
+        region: location.as_str(),
+        action,
         role,
         scheduled: run.scheduled,
         cause: run.cause,
@@ -280,21 +267,13 @@ fn request_for(assignment: &Assignment) -> AttemptRequest {
 }
 
 /// Executes the attempt. A panic is an attempt whose outcome is unknown.
-async fn attempt(
-    assignment: &Assignment,
-    request: Option<AttemptRequest>,
-    services: &Services,
-) -> AssignmentResult {
+async fn attempt(assignment: &Assignment, services: &Services) -> AssignmentResult {
     let (started, started_uptime) = (Instant::from(services.clock.now()), services.clock.uptime());
     let _in_flight = services.metrics.attempt_started(&assignment.run, started);
-    let report = match request {
-        Some(request) => {
-            let fence = assignment.fence.clone();
-            let executed = async { services.executor.execute(request, fence).await };
-            AssertUnwindSafe(executed).catch_unwind().await.ok()
-        }
-        None => None,
+    let executed = async {
+        services.executor.execute(request_for(assignment), assignment.fence.clone()).await
     };
+    let report = AssertUnwindSafe(executed).catch_unwind().await.ok();
     let report = match report.transpose() {
         Ok(report) => report,
         Err(NotSent) => {

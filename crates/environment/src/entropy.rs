@@ -30,6 +30,34 @@ impl Entropy for SystemEntropy {
     }
 }
 
+/// Takes random bytes of the operating system in larger pieces: a system call for each id of a request
+/// would be a noticeable part of the cost of an attempt. Not for secrets, which would stay in memory.
+#[derive(Debug, Default)]
+pub struct BufferedEntropy(Mutex<Vec<u8>>);
+
+impl BufferedEntropy {
+    const PIECE: usize = 1_024;
+}
+
+impl Entropy for BufferedEntropy {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), EntropyError> {
+        if bytes.len() > BufferedEntropy::PIECE {
+            return SystemEntropy.fill(bytes);
+        }
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffer.len() < bytes.len() {
+            buffer.resize(BufferedEntropy::PIECE, 0);
+            if let Err(error) = SystemEntropy.fill(&mut buffer) {
+                buffer.clear();
+                return Err(error);
+            }
+        }
+        let rest = buffer.len() - bytes.len();
+        bytes.iter_mut().zip(buffer.drain(rest..)).for_each(|(to, from)| *to = from);
+        Ok(())
+    }
+}
+
 /// A deterministic generator for repeatable tests. Not fit for secrets.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<u64>);
@@ -73,5 +101,19 @@ mod tests {
         assert_eq!(draw(&SeededEntropy::new(7)), draw(&SeededEntropy::new(7)));
         assert_ne!(draw(&SeededEntropy::new(7)), draw(&SeededEntropy::new(8)));
         assert_ne!(draw(&SystemEntropy), draw(&SystemEntropy));
+    }
+
+    #[test]
+    fn buffered_bytes_are_random_and_handed_out_once() {
+        let entropy = BufferedEntropy::default();
+        let mut drawn = std::collections::BTreeSet::new();
+        for _ in 0..1_000 {
+            let mut bytes = [0; 24];
+            entropy.fill(&mut bytes).unwrap();
+            assert!(drawn.insert(bytes));
+        }
+        let mut long = vec![0; 4 * BufferedEntropy::PIECE];
+        entropy.fill(&mut long).unwrap();
+        assert!(long.chunks(24).all(|piece| piece.iter().any(|byte| *byte != 0)));
     }
 }

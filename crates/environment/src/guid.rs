@@ -23,7 +23,7 @@ pub fn format_guid(bytes: [u8; 16]) -> String {
 }
 
 fn push_hex(text: &mut String, byte: u8) {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
     text.push(digit(byte >> 4));
     text.push(digit(byte & 0x0f));
 }

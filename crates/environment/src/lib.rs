@@ -9,6 +9,6 @@ mod stopwatch;
 mod timer;
 
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
-pub use entropy::{Entropy, EntropyError, SeededEntropy, SystemEntropy};
+pub use entropy::{BufferedEntropy, Entropy, EntropyError, SeededEntropy, SystemEntropy};
 pub use guid::{format_guid, new_guid};
 pub use stopwatch::Stopwatch;

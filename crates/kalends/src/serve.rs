@@ -30,7 +30,7 @@ use kalends_engine::{
     ClockSource, Engine, EngineMetrics, EngineSettings, EngineState, Nodes, Nudge, OnViolation,
     StoreClock,
 };
-use kalends_environment::{Clock, SystemClock, SystemEntropy};
+use kalends_environment::{BufferedEntropy, Clock, SystemClock, SystemEntropy};
 use kalends_metrics::Metrics;
 use kalends_recurrence::Zone;
 use kalends_server::{
@@ -222,7 +222,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     // Has connections of its own: runs of the engine must not wait for test runs.
     let new_executor = || {
         let (settings, clock) = (executor_settings.clone(), Arc::clone(&clock));
-        let executor = NetworkExecutor::new(settings, clock, Arc::new(SystemEntropy));
+        let executor = NetworkExecutor::new(settings, clock, Arc::new(BufferedEntropy::default()));
         executor.context("cannot set up TLS")
     };
     let tester: Option<Arc<dyn ActionExecutor>> = match arguments.hold {

@@ -62,8 +62,8 @@ pub(crate) fn random_definition(
     let retry = (!rng.one_in(4)).then(|| retry(rng));
     let switch = if rng.one_in(12) { Switch::Disabled } else { Switch::Enabled };
     let number = rng.next();
-    let error_action =
-        error_retry.map(|retry| ErrorAction { action: action(number ^ 1, options), retry });
+    let error_action = error_retry
+        .map(|retry| Box::new(ErrorAction { action: action(number ^ 1, options), retry }));
     let jitter = (options.has_jitter && number.is_multiple_of(3)).then(|| seconds(1 + number % 50));
     JobDefinition {
         start,

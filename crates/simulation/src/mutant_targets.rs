@@ -33,7 +33,7 @@ impl MutantTargets {
 }
 
 impl ActionExecutor for MutantTargets {
-    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
+    fn execute<'a>(&'a self, request: AttemptRequest<'a>, fence: SendFence) -> AttemptFuture<'a> {
         Box::pin(async move {
             let triggers = self.calls.fetch_add(1, Ordering::Relaxed) % TRIGGERS_ONCE_IN
                 == TRIGGERS_ONCE_IN - 1;
@@ -47,7 +47,7 @@ impl ActionExecutor for MutantTargets {
                 return Ok(AttemptReport::new(Outcome::Succeeded, "never sent"));
             }
             if twice {
-                self.inner.execute(request.clone(), fence.clone()).await?;
+                self.inner.execute(request, fence.clone()).await?;
             }
             let _slot = match self.mutant {
                 Mutant::DelaysJobsBecauseAnotherHostHangs => self.slots.acquire().await.ok(),

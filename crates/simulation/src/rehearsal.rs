@@ -293,7 +293,7 @@ impl RehearsalTargets {
 }
 
 impl ActionExecutor for RehearsalTargets {
-    fn execute(&self, request: AttemptRequest, _: SendFence) -> AttemptFuture<'_> {
+    fn execute<'a>(&'a self, request: AttemptRequest<'a>, _: SendFence) -> AttemptFuture<'a> {
         Box::pin(async move {
             let job = request.path.job.to_string();
             let fails = self.failing.contains(&job) && request.role == ActionRole::Main;

@@ -42,7 +42,7 @@ pub(crate) enum TargetBehavior {
 }
 
 impl ActionExecutor for Targets {
-    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
+    fn execute<'a>(&'a self, request: AttemptRequest<'a>, fence: SendFence) -> AttemptFuture<'a> {
         Box::pin(async move {
             let [a, b, c, d, e, f, g, h, ..] = request.uid;
             let job = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -80,7 +80,7 @@ impl ActionExecutor for Targets {
 
 impl Targets {
     /// Waits for a connection to a slow or hanging host, once in a while longer than a lease.
-    async fn connect(&self, request: &AttemptRequest) {
+    async fn connect(&self, request: &AttemptRequest<'_>) {
         let parts = [self.seed, 8, request.scheduled.ticks() as u64, request.retry.into()];
         let rng = Rng::derive(&parts);
         if rng.one_in(4) && self.host_state(request) != HostState::Healthy {
@@ -89,7 +89,7 @@ impl Targets {
         }
     }
 
-    fn host_state(&self, request: &AttemptRequest) -> HostState {
+    fn host_state(&self, request: &AttemptRequest<'_>) -> HostState {
         let (host, _) = hosts::parse(&request.action);
         match self.hosts.get(host as usize) {
             Some(host) if self.time.now() < self.faults.1 => {
@@ -105,7 +105,7 @@ impl Targets {
     }
 
     /// The call of an attempt that starts now.
-    fn call(&self, job: u64, request: &AttemptRequest) -> Call {
+    fn call(&self, job: u64, request: &AttemptRequest<'_>) -> Call {
         let (host, definition) = hosts::parse(&request.action);
         Call {
             host,
@@ -164,7 +164,7 @@ impl Targets {
         (index, repeats)
     }
 
-    fn respond(&self, job: u64, request: &AttemptRequest, repeats: u64) -> (Duration, Outcome) {
+    fn respond(&self, job: u64, request: &AttemptRequest<'_>, repeats: u64) -> (Duration, Outcome) {
         let state = self.host_state(request);
         let role = u64::from(request.role == ActionRole::Error);
         let parts =

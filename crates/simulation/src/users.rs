@@ -148,7 +148,7 @@ fn edited_except_schedule(
         0 => new.action.action = action(number, options),
         1 => new.action.retry = rng.one_in(2).then(|| retry(rng)),
         2 => {
-            let error = ErrorAction { action: action(number ^ 1, options), retry: None };
+            let error = Box::new(ErrorAction { action: action(number ^ 1, options), retry: None });
             let has_none = new.action.error_action.is_none();
             new.action.error_action = has_none.then_some(error);
         }

@@ -124,8 +124,10 @@ impl Http1 {
                     }
                 }
             };
-            let bytes = self.buffer.split_to(end);
-            let head = parse_head(&bytes, kind).map_err(ClientError::Protocol)?;
+            let head = self.buffer.get(..end).unwrap_or_default();
+            let head = parse_head(head, kind).map_err(ClientError::Protocol)?;
+            // Not `split_to`: the next read would need another buffer.
+            self.buffer.advance(end);
             if head.status >= 200 {
                 return Ok(head);
             }

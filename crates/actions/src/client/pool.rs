@@ -12,6 +12,7 @@ use std::time::Duration;
 use kalends_domain::CollectionPath;
 use kalends_environment::Stopwatch;
 use tokio::sync::Semaphore;
+use url::Host;
 
 use super::http1::Http1;
 use super::http2::Http2;
@@ -34,7 +35,7 @@ pub(super) struct PoolKey {
     /// The first of the checked addresses.
     pub(super) address: SocketAddr,
     pub(super) security: Security,
-    pub(super) server_name: String,
+    pub(super) host: Host<String>,
     /// Digest of the client certificate.
     pub(super) identity: Option<[u8; 32]>,
 }

@@ -29,12 +29,35 @@ impl Headers {
         spans.retain(|(name, _)| !is_removed(text.get(name.clone()).unwrap_or_default()));
     }
 
-    fn append(&mut self, part: impl Display) -> Range<usize> {
+    fn remove_name(&mut self, name: &str) {
+        let Headers { text, spans } = self;
+        let is_same = |span: &Range<usize>| {
+            span.len() == name.len()
+                && text.get(span.clone()).is_some_and(|other| other.eq_ignore_ascii_case(name))
+        };
+        spans.retain(|(span, _)| !is_same(span));
+    }
+
+    fn append(&mut self, part: &str) -> Range<usize> {
         let from = self.text.len();
-        // Writing to a String does not fail.
-        let _ = write!(self.text, "{part}");
+        self.text.push_str(part);
         from..self.text.len()
     }
+}
+
+fn is_token(name: &str) -> bool {
+    let is_token_byte = |byte: u8| {
+        matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'!' | b'#' | b'$'
+            | b'%' | b'&' | b'\'' | b'*' | b'+' | b'.' | b'^' | b'`' | b'|' | b'~')
+    };
+    !name.is_empty() && name.bytes().all(is_token_byte)
+}
+
+/// Whether all bytes are visible ASCII, space or tab. Without an early exit, which makes it several
+/// times faster.
+fn is_visible(value: &str) -> bool {
+    let is_invisible = |byte: u8| !(b' '..=b'~').contains(&byte) & (byte != b'\t');
+    !value.bytes().fold(false, |found, byte| found | is_invisible(byte))
 }
 
 /// A request. Its builder ensures that method, target and authority contain no control characters;
@@ -56,19 +79,34 @@ impl Request {
     /// cannot be sent.
     #[must_use]
     pub(crate) fn set_header(&mut self, name: &str, value: impl Display) -> bool {
-        let is_token =
-            |byte: u8| byte.is_ascii_alphanumeric() || b"-_!#$%&'*+.^`|~".contains(&byte);
-        let is_visible = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\t';
-        if name.is_empty() || !name.bytes().all(is_token) {
+        let from = self.headers.text.len();
+        // Writing to a String does not fail.
+        let _ = write!(self.headers.text, "{value}");
+        let value = from..self.headers.text.len();
+        if !is_visible(self.headers.text.get(value.clone()).unwrap_or_default()) {
+            self.headers.text.truncate(from);
             return false;
         }
-        let begin = self.headers.text.len();
+        self.add_header(name, value)
+    }
+
+    /// The same for a value that is a text, which needs no formatting.
+    #[must_use]
+    pub(crate) fn set_text_header(&mut self, name: &str, value: &str) -> bool {
+        if !is_visible(value) {
+            return false;
+        }
         let value = self.headers.append(value);
-        if !self.headers.text.get(value.clone()).unwrap_or_default().bytes().all(is_visible) {
-            self.headers.text.truncate(begin);
+        self.add_header(name, value)
+    }
+
+    /// Adds a header whose value is in the text already.
+    fn add_header(&mut self, name: &str, value: Range<usize>) -> bool {
+        if !is_token(name) {
+            self.headers.text.truncate(value.start);
             return false;
         }
-        self.headers.remove(|other| other.eq_ignore_ascii_case(name));
+        self.headers.remove_name(name);
         let name = self.headers.append(name);
         self.headers.spans.push((name, value));
         true

@@ -132,7 +132,7 @@ impl Client {
             collection: to.collection.clone(),
             address: addresses.first().ok_or(ConnectError::Refused)?,
             security: to.security,
-            server_name: to.server_name(),
+            host: to.host.clone(),
             identity: identity.digest(),
         }))
     }

@@ -35,9 +35,11 @@ impl Transport {
         // Asks the system: the runtime may not have polled the socket yet.
         let peeked = SockRef::from(socket).peek(&mut [MaybeUninit::uninit()]);
         let has_no_bytes = peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let Transport::Tls(stream) = self else { return has_no_bytes };
+        // It may have decrypted bytes that nobody has read.
         let mut byte = [0];
         let mut context = Context::from_waker(Waker::noop());
-        let read = || Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut byte));
+        let read = || Pin::new(stream).poll_read(&mut context, &mut ReadBuf::new(&mut byte));
         has_no_bytes && read().is_pending()
     }
 

@@ -57,7 +57,7 @@ pub(super) struct ActionRequest {
 impl ActionRequest {
     /// Builds the first request of an attempt, without signature and access token.
     pub(super) fn new(
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         request: &HttpRequest,
         url: &Url,
         entropy: &dyn Entropy,
@@ -73,22 +73,23 @@ impl ActionRequest {
             idempotency_key: idempotency_key(attempt),
         };
         for (name, value) in request.headers.iter().flat_map(|headers| headers.iter()) {
-            built.set_header(name, value)?;
+            built.set_text_header(name, value)?;
         }
         built.set_basic_credentials(request)?;
         let (id, span) = random_ids(entropy);
         let key = built.idempotency_key.clone();
-        built.set_header("x-ms-scheduler-jobid", &attempt.path.job)?;
-        built.set_header("x-ms-scheduler-jobcollection", &attempt.path.collection.collection)?;
-        built.set_header("x-ms-scheduler-region", &attempt.region)?;
+        let (job, collection) = (&attempt.path.job, &attempt.path.collection.collection);
+        built.set_text_header("x-ms-scheduler-jobid", job.as_str())?;
+        built.set_text_header("x-ms-scheduler-jobcollection", collection.as_str())?;
+        built.set_text_header("x-ms-scheduler-region", attempt.region)?;
         built.set_header("x-ms-scheduler-expected-execution-time", attempt.scheduled)?;
-        built.set_header("x-ms-client-request-id", format_guid(id))?;
+        built.set_text_header("x-ms-client-request-id", &format_guid(id))?;
         // All attempts of an occurrence share one trace id: the idempotency key.
         built.set_header("traceparent", format_args!("00-{key}-{span:016x}-01"))?;
-        built.set_header("idempotency-key", &key)?;
-        built.set_header("x-ms-execution-tag", &key)?;
+        built.set_text_header("idempotency-key", &key)?;
+        built.set_text_header("x-ms-execution-tag", &key)?;
         // The client does not decompress.
-        built.set_header("accept-encoding", "identity")?;
+        built.set_text_header("accept-encoding", "identity")?;
         Ok(built)
     }
 
@@ -155,11 +156,16 @@ impl ActionRequest {
     }
 
     fn set_header(&mut self, name: &str, value: impl Display) -> Result<(), HttpActionError> {
-        match self.request.set_header(name, value) {
-            true => Ok(()),
-            false => Err(HttpActionError::InvalidHeader(name.to_owned())),
-        }
+        set_or_refuse(name, self.request.set_header(name, value))
     }
+
+    fn set_text_header(&mut self, name: &str, value: &str) -> Result<(), HttpActionError> {
+        set_or_refuse(name, self.request.set_text_header(name, value))
+    }
+}
+
+fn set_or_refuse(name: &str, is_set: bool) -> Result<(), HttpActionError> {
+    is_set.then_some(()).ok_or_else(|| HttpActionError::InvalidHeader(name.to_owned()))
 }
 
 fn target(url: &Url) -> String {

@@ -67,16 +67,16 @@ impl HttpExecutor {
 
     pub(crate) async fn execute(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         request: &HttpRequest,
         context: AttemptContext<'_>,
     ) -> AttemptReport {
-        let Ok(url) = Url::parse(request.uri.as_str()) else {
+        let Ok(mut url) = Url::parse(request.uri.as_str()) else {
             let message = history_message::failure("", &HttpActionError::InvalidUrl);
             return AttemptReport::failed(message);
         };
         let redactor = Redactor::for_http_request(request, &url, &self.secret_headers);
-        let execution = self.send_and_redirect(attempt, request, url.clone(), redactor, context);
+        let execution = self.send_and_redirect(attempt, request, &mut url, redactor, context);
         match tokio::time::timeout(attempt.timeout, execution).await {
             Ok(report) => report,
             Err(_) => {
@@ -91,7 +91,7 @@ impl HttpExecutor {
     /// certificate: reading it takes longer than `ahead`.
     pub(crate) fn prewarm(
         &self,
-        attempts: &[&AttemptRequest],
+        attempts: &[AttemptRequest<'_>],
         ahead: Duration,
     ) -> Vec<PrewarmFuture> {
         let mut counts: HashMap<Destination, usize> = HashMap::new();
@@ -118,9 +118,9 @@ impl HttpExecutor {
 
     async fn send_and_redirect(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         request: &HttpRequest,
-        mut url: Url,
+        url: &mut Url,
         mut redactor: Redactor,
         context: AttemptContext<'_>,
     ) -> AttemptReport {
@@ -128,41 +128,41 @@ impl HttpExecutor {
             let host = url.host_str().unwrap_or_default();
             AttemptReport::failed(redactor.redact(history_message::failure(host, &error)))
         };
-        let prepared = match self.prepare(attempt, request, &url).await {
+        let prepared = match self.prepare(attempt, request, url).await {
             Ok(prepared) => prepared,
-            Err(error) => return failed(&url, error, &redactor),
+            Err(error) => return failed(url, error, &redactor),
         };
         let Prepared { request: mut sent, mut identity, token } = prepared;
         if let Some(token) = &token {
             redactor.add_token(token);
         }
         for followed in 0..=redirect::REDIRECTS_MAX {
-            let response = match self.send(attempt, &sent, &url, &identity, context).await {
+            let response = match self.send(attempt, &sent, url, &identity, context).await {
                 Ok(response) => response,
-                Err(error) => return failed(&url, error, &redactor),
+                Err(error) => return failed(url, error, &redactor),
             };
             if let (401, Some(token)) = (response.status, &token) {
                 Box::pin(self.tokens.invalidate(request.authentication.as_ref(), token)).await;
             }
-            match redirect::decide(&url, &sent, &response, followed) {
-                RedirectDecision::Final => return self.report(&url, &response, &redactor),
-                RedirectDecision::Refuse(error) => return failed(&url, error.into(), &redactor),
+            match redirect::decide(url, &sent, &response, followed) {
+                RedirectDecision::Final => return self.report(url, &response, &redactor),
+                RedirectDecision::Refuse(error) => return failed(url, error.into(), &redactor),
                 RedirectDecision::Follow(Redirect { to, method, body, origin }) => {
                     if origin == Origin::Cross {
                         sent.leave_origin(&self.secret_headers);
                         identity = Identity::none();
                     }
                     sent.redirect_to(&to, method, body);
-                    url = to;
+                    *url = to;
                 }
             }
         }
-        failed(&url, RedirectError::TooMany.into(), &redactor)
+        failed(url, RedirectError::TooMany.into(), &redactor)
     }
 
     async fn prepare(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         request: &HttpRequest,
         url: &Url,
     ) -> Result<Prepared, HttpActionError> {
@@ -203,7 +203,7 @@ impl HttpExecutor {
 
     async fn send(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         request: &ActionRequest,
         url: &Url,
         identity: &Identity,

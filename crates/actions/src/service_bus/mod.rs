@@ -69,7 +69,7 @@ impl ServiceBus {
 
     pub(crate) async fn execute(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         kind: EntityKind,
         message: &ServiceBusMessage,
         context: AttemptContext<'_>,

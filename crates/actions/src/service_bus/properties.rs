@@ -25,7 +25,7 @@ impl<'a> Properties<'a> {
         idempotency_key: &'a str,
         now: Instant,
     ) -> Result<Properties<'a>, ServiceBusError> {
-        let brokered = message.brokered.as_ref();
+        let brokered = message.brokered.as_deref();
         let own_id = brokered.and_then(|brokered| brokered.message_id.as_deref());
         let life = brokered.and_then(|brokered| brokered.time_to_live.as_ref());
         let time_to_live = match life {
@@ -71,7 +71,7 @@ pub(super) mod tests {
             transport: None,
             authentication: None,
             message: text("hello"),
-            brokered: Some(BrokeredProperties {
+            brokered: Some(Box::new(BrokeredProperties {
                 content_type: text("text/x"),
                 correlation_id: text("correlation"),
                 force_persistence: Some(true),
@@ -85,7 +85,7 @@ pub(super) mod tests {
                 time_to_live: Some(life),
                 to: text("there"),
                 via_partition_key: text("via"),
-            }),
+            })),
             custom: Some(vec![("color".into(), "blü \"e".into()), ("size".into(), "9".into())]),
         }
     }

@@ -53,7 +53,7 @@ pub(super) struct RestSender {
 impl RestSender {
     pub(super) async fn send(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         message: &CompleteMessage<'_>,
         context: AttemptContext<'_>,
     ) -> Result<(), ServiceBusError> {

@@ -56,7 +56,7 @@ struct QueueName<'a> {
 impl StorageQueues {
     pub(crate) async fn execute(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         message: &StorageQueueMessage,
         context: AttemptContext<'_>,
     ) -> AttemptReport {
@@ -88,7 +88,7 @@ impl StorageQueues {
 
     fn build_request(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         message: &StorageQueueMessage,
         name: &QueueName<'_>,
     ) -> Result<(Url, Request<Bytes>), StorageQueueError> {
@@ -137,7 +137,7 @@ impl StorageQueues {
     /// The message in base64, which consumers' client libraries decode.
     fn build_body(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         message: &StorageQueueMessage,
     ) -> Result<String, StorageQueueError> {
         let text = message.message.as_deref().unwrap_or_default();

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::harness::{Sink, attempt, has_succeeded, open, request, with_settings};
+use crate::harness::{Sink, attempt, has_succeeded, leak, open, request, with_settings};
 use crate::send_fence::{begin, end};
 
 const USER: &str = "sender";
@@ -115,7 +115,7 @@ fn executor(broker: &Sink) -> Arc<NetworkExecutor> {
 }
 
 /// An attempt that sends a message to the queue.
-fn message() -> AttemptRequest {
+fn message() -> AttemptRequest<'static> {
     let target = Target::ServiceBusQueue(ServiceBusMessage {
         entity: Some("queue".into()),
         namespace: Some("namespace".into()),
@@ -130,7 +130,7 @@ fn message() -> AttemptRequest {
         custom: None,
     });
     let action = Action { type_as_written: "ServiceBusQueue".into(), target };
-    AttemptRequest { action, ..attempt(request("http://localhost/")) }
+    AttemptRequest { action: leak(action), ..attempt(request("http://localhost/")) }
 }
 
 #[tokio::test]

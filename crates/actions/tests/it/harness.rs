@@ -75,13 +75,18 @@ pub(crate) fn headers(list: &[(&str, &str)]) -> Option<Headers> {
     Some(Headers::restore(list.collect()))
 }
 
-pub(crate) fn attempt(request: HttpRequest) -> AttemptRequest {
+/// A definition that lives until the end of the test process.
+pub(crate) fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+pub(crate) fn attempt(request: HttpRequest) -> AttemptRequest<'static> {
     AttemptRequest {
-        path: JobPath { collection: collection("jc"), job: JobName::new("j").unwrap() },
+        path: leak(JobPath { collection: collection("jc"), job: JobName::new("j").unwrap() }),
         uid: [1; 16],
         generation: 1,
-        region: "West US".into(),
-        action: Action { type_as_written: "Http".into(), target: Target::Http(request) },
+        region: "West US",
+        action: leak(Action { type_as_written: "Http".into(), target: Target::Http(request) }),
         role: ActionRole::Main,
         scheduled: "2026-11-15T12:00:00Z".parse().unwrap(),
         cause: Cause::Scheduled,
@@ -92,7 +97,10 @@ pub(crate) fn attempt(request: HttpRequest) -> AttemptRequest {
 }
 
 /// Executes an attempt and fails if it exceeds its timeout.
-pub(crate) async fn execute(executor: &NetworkExecutor, attempt: AttemptRequest) -> AttemptReport {
+pub(crate) async fn execute(
+    executor: &NetworkExecutor,
+    attempt: AttemptRequest<'_>,
+) -> AttemptReport {
     let outer = attempt.timeout + TEST_TIMEOUT;
     tokio::time::timeout(outer, executor.execute(attempt, SendFence::unlimited()))
         .await

@@ -117,7 +117,7 @@ async fn one_prewarmed_http2_connection_is_enough() {
     let executor = executor(authority.trusted());
     let uri = format!("https://localhost:{}", sink.address.port());
     let attempts = [(); 9].map(|()| attempt(request(&uri)));
-    for ready in executor.prewarm(&attempts.each_ref(), Duration::from_secs(60)) {
+    for ready in executor.prewarm(&attempts, Duration::from_secs(60)) {
         ready.await;
     }
     for attempt in attempts {

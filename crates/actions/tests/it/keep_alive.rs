@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use kalends_actions::ActionExecutor as _;
-use kalends_domain::Outcome;
+use kalends_actions::{ActionExecutor as _, AttemptRequest};
+use kalends_domain::{JobPath, Outcome};
 use tokio::io::AsyncWriteExt;
 
 use crate::harness::{
-    OK, Sink, attempt, collection, execute, executor, get, guarded, has_succeeded, open, post,
-    read_request, request,
+    OK, Sink, attempt, collection, execute, executor, get, guarded, has_succeeded, leak, open,
+    post, read_request, request,
 };
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn prewarmed_connections_are_used_and_carry_no_request_before() {
     let ahead = Duration::from_secs(60);
     // The second call finds the connections and opens none.
     for _ in 0..2 {
-        for ready in executor.prewarm(&attempts.each_ref(), ahead) {
+        for ready in executor.prewarm(&attempts, ahead) {
             ready.await;
         }
     }
@@ -62,13 +62,13 @@ async fn prewarming_gives_up_in_time_and_obeys_the_egress_policy() {
     })
     .await;
     let secure = silent.uri("/").replace("http:", "https:");
-    let ready = executor(open()).prewarm(&[&attempt(request(&secure))], Duration::from_millis(1));
+    let ready = executor(open()).prewarm(&[attempt(request(&secure))], Duration::from_millis(1));
     assert_eq!(ready.len(), 1);
     for ready in ready {
         ready.await;
     }
     let denied = attempt(request(&silent.uri("/")));
-    for ready in executor(guarded(&[])).prewarm(&[&denied], Duration::from_secs(60)) {
+    for ready in executor(guarded(&[])).prewarm(&[denied], Duration::from_secs(60)) {
         ready.await;
     }
     assert!(silent.requests.try_recv().map_or(true, |(number, _)| number == 0));
@@ -80,8 +80,9 @@ async fn collections_do_not_share_a_connection() {
     let mut sink = Sink::responding(|_| OK.into()).await;
     let executor = executor(open());
     for (name, connection) in [("a", 0), ("b", 1), ("A", 0), ("b", 1)] {
-        let mut attempt = attempt(request(&sink.uri("/")));
-        attempt.path.collection = collection(name);
+        let attempt = attempt(request(&sink.uri("/")));
+        let path = leak(JobPath { collection: collection(name), ..attempt.path.clone() });
+        let attempt = AttemptRequest { path, ..attempt };
         assert!(has_succeeded(&execute(&executor, attempt).await));
         assert_eq!(sink.next().await.0, connection, "{name}");
     }

@@ -52,14 +52,14 @@ async fn a_request_has_the_headers_of_the_job_and_the_scheduler() {
 fn an_idempotency_key_is_unique_to_an_occurrence_role_and_cause() {
     let scheduled = attempt(request("http://example.com"));
     let key = idempotency_key(&scheduled);
-    let retried = AttemptRequest { retry: 3, ..scheduled.clone() };
+    let retried = AttemptRequest { retry: 3, ..scheduled };
     assert_eq!(idempotency_key(&retried), key, "all attempts share it");
     let others = [
-        AttemptRequest { cause: Cause::Manual, ..scheduled.clone() },
-        AttemptRequest { role: ActionRole::Error, ..scheduled.clone() },
-        AttemptRequest { role: ActionRole::Error, cause: Cause::Manual, ..scheduled.clone() },
-        AttemptRequest { generation: 2, ..scheduled.clone() },
-        AttemptRequest { uid: [2; 16], ..scheduled.clone() },
+        AttemptRequest { cause: Cause::Manual, ..scheduled },
+        AttemptRequest { role: ActionRole::Error, ..scheduled },
+        AttemptRequest { role: ActionRole::Error, cause: Cause::Manual, ..scheduled },
+        AttemptRequest { generation: 2, ..scheduled },
+        AttemptRequest { uid: [2; 16], ..scheduled },
         AttemptRequest { scheduled: "2026-11-15T12:00:00.0000001Z".parse().unwrap(), ..scheduled },
     ];
     let keys: BTreeSet<_> = others.iter().map(idempotency_key).chain([key]).collect();

@@ -26,8 +26,8 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::harness::{
-    OK, Sink, attempt, executor, get, guarded, has_succeeded, open, post, read_request, request,
-    with_settings,
+    OK, Sink, attempt, executor, get, guarded, has_succeeded, leak, open, post, read_request,
+    request, with_settings,
 };
 use crate::http2::{Tasks, acceptor};
 use crate::tls::Authority;
@@ -37,7 +37,7 @@ pub(crate) type Execution = JoinHandle<Result<AttemptReport, NotSent>>;
 /// Executes an attempt in the background.
 pub(crate) fn begin(
     executor: &Arc<NetworkExecutor>,
-    attempt: AttemptRequest,
+    attempt: AttemptRequest<'static>,
     fence: &SendFence,
 ) -> Execution {
     let (executor, fence) = (Arc::clone(executor), fence.clone());
@@ -228,9 +228,9 @@ async fn a_storage_queue_message_is_not_sent_through_a_closed_fence() {
     };
     let target = Target::StorageQueue(message);
     let action = Action { type_as_written: "StorageQueue".into(), target };
-    let attempt = AttemptRequest { action, ..attempt(request(&sink.uri("/"))) };
+    let attempt = AttemptRequest { action: leak(action), ..attempt(request(&sink.uri("/"))) };
     let fence = SendFence::unlimited();
-    let report = end(begin(&executor, attempt.clone(), &fence)).await.unwrap();
+    let report = end(begin(&executor, attempt, &fence)).await.unwrap();
     assert!(has_succeeded(&report), "{}", report.message);
     sink.next().await;
     fence.cancel();

@@ -1,6 +1,7 @@
 //! Runs that were claimed before their host had a free slot: their attempts start when others end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use kalends_store::record::SlotKey;
 
@@ -8,10 +9,14 @@ use super::Scheduler;
 use crate::admission::Slot;
 use crate::worker::{Assignment, run_assignments};
 
-/// Assignments by host, in the order of their claims.
+/// Runs wait at most this long with a claim: as many are claimed as a host completes in half of it. A
+/// host that needs more time has become slow, and another node may have free slots for it.
+const WAIT_MAX: Duration = Duration::from_millis(200);
+
+/// Assignments by host, in the order of their claims, with the uptimes since which they wait.
 #[derive(Default)]
 pub(super) struct ClaimedAhead {
-    hosts: HashMap<SlotKey, VecDeque<Assignment>>,
+    hosts: BTreeMap<SlotKey, VecDeque<(Duration, Assignment)>>,
     count: usize,
 }
 
@@ -20,14 +25,35 @@ impl ClaimedAhead {
         self.count
     }
 
-    fn push(&mut self, assignment: Assignment) {
-        self.hosts.entry(assignment.slot.host).or_default().push_back(assignment);
+    /// Uptime at which the first run has waited for [`WAIT_MAX`].
+    pub(super) fn next_overdue(&self) -> Option<Duration> {
+        self.hosts
+            .values()
+            .filter_map(|queue| queue.front())
+            .map(|(since, _)| *since + WAIT_MAX)
+            .min()
+    }
+
+    fn push(&mut self, assignment: Assignment, now: Duration) {
+        self.hosts.entry(assignment.slot.host).or_default().push_back((now, assignment));
         self.count += 1;
+    }
+
+    /// Removes and returns the runs that have waited for [`WAIT_MAX`].
+    fn take_overdue(&mut self, now: Duration) -> Vec<Assignment> {
+        let mut overdue = Vec::new();
+        for queue in self.hosts.values_mut() {
+            let count = queue.partition_point(|(since, _)| *since + WAIT_MAX <= now);
+            overdue.extend(queue.drain(..count).map(|(_, assignment)| assignment));
+        }
+        self.hosts.retain(|_, queue| !queue.is_empty());
+        self.count -= overdue.len();
+        overdue
     }
 
     fn pop(&mut self, host: SlotKey) -> Option<Assignment> {
         let queue = self.hosts.get_mut(&host)?;
-        let first = queue.pop_front()?;
+        let (_, first) = queue.pop_front()?;
         if queue.is_empty() {
             self.hosts.remove(&host);
         }
@@ -39,11 +65,12 @@ impl ClaimedAhead {
 impl Scheduler {
     /// Starts the attempts whose host has a free slot. The others follow when attempts end.
     pub(super) fn start_attempts(&mut self, assignments: Vec<Assignment>) {
+        let now = self.services.clock.uptime();
         let mut started = Vec::with_capacity(assignments.len());
         for assignment in assignments {
             match self.admission.try_start(assignment.slot) {
                 true => started.push(assignment),
-                false => self.claimed_ahead.push(assignment),
+                false => self.claimed_ahead.push(assignment, now),
             }
         }
         self.execute(started);
@@ -66,7 +93,16 @@ impl Scheduler {
 
     /// Releases the claims of runs whose attempts have not started.
     pub(super) fn return_claimed_ahead(&mut self) {
-        for assignment in std::mem::take(&mut self.claimed_ahead).hosts.into_values().flatten() {
+        for (_, assignment) in std::mem::take(&mut self.claimed_ahead).hosts.into_values().flatten()
+        {
+            self.return_assignment(assignment);
+        }
+    }
+
+    /// Releases the claims of runs that have waited for too long. They wait without a claim from now on.
+    pub(super) fn return_overdue_claims(&mut self) {
+        let now = self.services.clock.uptime();
+        for assignment in self.claimed_ahead.take_overdue(now) {
             self.return_assignment(assignment);
         }
     }

@@ -85,7 +85,7 @@ impl Scheduler {
                     let (item, stage) = (candidate.item, Stage::Admitted(slot));
                     self.items_to_read.push_back(ItemToRead { item, stage });
                 }
-                false => self.start_admitted(slot, candidate, now),
+                false => self.start_admitted(slot, candidate, None, now),
             }
         }
         for Candidate { item, .. } in self.admission.take_overdue(elapsed) {
@@ -114,19 +114,21 @@ impl Scheduler {
     /// Starts a candidate if a slot is free; otherwise it waits for one in memory or in the store.
     fn admit(&mut self, candidate: Candidate, stage: Stage, now: Instant) {
         let wanted = self.slot_for(&candidate, now);
-        if let Stage::Admitted(slot) = stage {
-            match wanted == Some(slot) {
-                true => return self.start_admitted(slot, candidate, now),
-                false => self.admission.release(slot),
-            }
+        if let Stage::Admitted(slot) = stage
+            && wanted.as_ref().is_none_or(|(wanted, _)| *wanted != slot)
+        {
+            self.admission.release(slot);
         }
-        let Some(slot) = wanted else { return };
+        let Some((slot, decision)) = wanted else { return };
+        if stage == Stage::Admitted(slot) {
+            return self.start_admitted(slot, candidate, decision, now);
+        }
         if let DueItem::Run(run) = &candidate.item
             && self.is_exhausted(run)
         {
             // It fails without another attempt, so it does not wait for a slot.
             self.admission.acquire_regardless(slot);
-            return self.start_admitted(slot, candidate, now);
+            return self.start_admitted(slot, candidate, None, now);
         }
         if stage == Stage::Due
             && let Some(key) = self.parked.key_of(slot)
@@ -135,7 +137,7 @@ impl Scheduler {
         }
         let uptime = self.services.clock.uptime();
         let Err(key) = self.admission.try_acquire(slot, uptime) else {
-            return self.start_admitted(slot, candidate, now);
+            return self.start_admitted(slot, candidate, decision, now);
         };
         let has_waited = matches!(stage, Stage::Waited | Stage::Parked);
         let candidate = match has_waited {
@@ -148,15 +150,20 @@ impl Scheduler {
         self.park(candidate, key, now);
     }
 
-    /// The slot that a candidate needs now; `None` if it needs none and is taken care of.
-    fn slot_for(&mut self, candidate: &Candidate, now: Instant) -> Option<Slot> {
+    /// The slot that a candidate needs now, and the decision about a job; `None` if it needs no slot and
+    /// is taken care of.
+    fn slot_for(
+        &mut self,
+        candidate: &Candidate,
+        now: Instant,
+    ) -> Option<(Slot, Option<DueDecision>)> {
         let Candidate { item, job_for_run } = candidate;
         // A load finds it again when the pause ends.
         if job_for_run.pause.is_some_and(|pause| pause.is_active(now)) {
             self.release_item(item);
             return None;
         }
-        let role = match item {
+        let (role, decision) = match item {
             DueItem::Job(due) if !is_due(job_for_run, due) => {
                 self.changed_jobs.push(*due);
                 self.release_item(item);
@@ -173,14 +180,14 @@ impl Scheduler {
                     self.queue_decision(*due, job_for_run, Start::Later, decision, now);
                     return None;
                 }
-                Some(_) => ActionRole::Main,
+                Some(decision) => (ActionRole::Main, Some(decision)),
             },
             // A load finds it again when its job is enabled.
             DueItem::Run(run) if is_job_disabled(run, job_for_run) => {
                 self.release_item(item);
                 return None;
             }
-            DueItem::Run(run) if is_next_in_queue(run, job_for_run) => run.progress.role,
+            DueItem::Run(run) if is_next_in_queue(run, job_for_run) => (run.progress.role, None),
             // A load finds it again after the earlier run has finished.
             DueItem::Run(run) => {
                 self.waiting_jobs.insert(run.job);
@@ -188,7 +195,7 @@ impl Scheduler {
                 return None;
             }
         };
-        Some(Slot::of(action_for(job_for_run, role), job_for_run.collection))
+        Some((Slot::of(action_for(job_for_run, role), job_for_run.collection), decision))
     }
 
     /// Parks a candidate until the host or collection `key` has a free slot.
@@ -220,12 +227,19 @@ impl Scheduler {
         }
     }
 
-    /// Queues the write for a candidate that has a slot.
-    pub(super) fn start_admitted(&mut self, slot: Slot, candidate: Candidate, now: Instant) {
+    /// Queues the write for a candidate that has a slot; `decision` is the one of this moment, if there
+    /// is one.
+    fn start_admitted(
+        &mut self,
+        slot: Slot,
+        candidate: Candidate,
+        decision: Option<DueDecision>,
+        now: Instant,
+    ) {
         let Candidate { item, job_for_run } = candidate;
         match item {
             DueItem::Run(run) => self.queue_claim(run, job_for_run, slot, now),
-            DueItem::Job(due) => match self.decide(&due, &job_for_run, now) {
+            DueItem::Job(due) => match decision.or_else(|| self.decide(&due, &job_for_run, now)) {
                 Some(decision) => {
                     self.queue_decision(due, job_for_run, Start::Now(slot), decision, now);
                 }

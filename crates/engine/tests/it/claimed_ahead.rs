@@ -50,6 +50,19 @@ fn a_quick_host_has_claimed_runs_ready_and_never_more_attempts_than_its_limit() 
 }
 
 #[test]
+fn runs_that_wait_for_a_host_that_became_slow_are_released_for_other_nodes() {
+    run(async {
+        let mut world = quick_then_hanging().await;
+        world.start_another_engine();
+        world.jump(std::time::Duration::from_millis(199)).await;
+        assert_eq!(world.calls().len(), 8, "the other node runs what is not claimed");
+        world.jump(std::time::Duration::from_millis(1)).await;
+        world.pass(10).await;
+        assert_eq!(world.calls().len(), JOBS, "the other node has free slots");
+    });
+}
+
+#[test]
 fn a_shutdown_releases_runs_that_were_claimed_ahead() {
     run(async {
         let mut world = quick_then_hanging().await;

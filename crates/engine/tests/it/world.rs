@@ -71,7 +71,7 @@ pub(crate) enum Response {
 }
 
 impl ActionExecutor for Script {
-    fn execute(&self, request: AttemptRequest, fence: SendFence) -> AttemptFuture<'_> {
+    fn execute<'a>(&'a self, request: AttemptRequest<'a>, fence: SendFence) -> AttemptFuture<'a> {
         Box::pin(async move {
             let response = self.responses.lock().unwrap().pop_front();
             if response == Some(Response::ConnectSlowly) {
@@ -111,7 +111,7 @@ impl ActionExecutor for Script {
         })
     }
 
-    fn prewarm(&self, requests: &[&AttemptRequest], ahead: Duration) -> Vec<PrewarmFuture> {
+    fn prewarm(&self, requests: &[AttemptRequest<'_>], ahead: Duration) -> Vec<PrewarmFuture> {
         self.prewarmed.lock().unwrap().push((requests.len(), ahead));
         assert!(!self.prewarm_panics.load(Ordering::Relaxed), "planned");
         Vec::new()
@@ -442,7 +442,7 @@ pub(crate) fn job_at(uri: &str, start: &str, recurrence: Option<Recurrence>) -> 
 }
 
 pub(crate) fn with_error_action(mut job: JobDefinition) -> JobDefinition {
-    job.action.error_action = Some(ErrorAction { action: action(), retry: None });
+    job.action.error_action = Some(Box::new(ErrorAction { action: action(), retry: None }));
     job
 }
 

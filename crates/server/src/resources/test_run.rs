@@ -31,12 +31,12 @@ pub(super) async fn test_run(mut request: RequestContext, path: JobPath) -> Hand
     let timeout = app.test_runs.timeout(&definition);
     let started = app.now();
     let attempt = AttemptRequest {
-        path,
+        path: &path,
         // The idempotency key is derived from it: a receiver must not take the test for a run of the job.
         uid: app.new_uid()?.0,
         generation: 0,
-        region,
-        action: definition.action.action,
+        region: &region,
+        action: &definition.action.action,
         role: ActionRole::Main,
         scheduled: started,
         cause: Cause::Manual,

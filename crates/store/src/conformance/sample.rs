@@ -136,7 +136,7 @@ pub(crate) fn full_definition() -> JobDefinition {
                 interval_max: Some(Verbatim::new("PT1H", Duration::from_secs(3_600))),
                 age_max: None,
             }),
-            error_action: Some(ErrorAction {
+            error_action: Some(Box::new(ErrorAction {
                 action: Action {
                     type_as_written: "storageQueue".into(),
                     target: Target::StorageQueue(StorageQueueMessage {
@@ -148,7 +148,7 @@ pub(crate) fn full_definition() -> JobDefinition {
                     }),
                 },
                 retry: None,
-            }),
+            })),
         },
         recurrence: Some(recurrence),
         switch: Switch::Disabled,

@@ -34,6 +34,14 @@ impl SecretScope<'_> {
         secret.as_ref().map(encrypt).transpose()
     }
 
+    /// A text that may be encrypted; `member` is asked for only then.
+    fn read(&self, text: Text, member: impl FnOnce() -> String) -> Result<String, StoreError> {
+        match text {
+            Text::Plain(text) => Ok(text),
+            Text::Encrypted { .. } => self.codec.decrypt(self.uid, &member(), text),
+        }
+    }
+
     fn decrypt(&self, member: &str, text: Option<Text>) -> Result<Option<Secret>, StoreError> {
         text.map(|text| self.codec.decrypt_secret(self.uid, &self.path(member), text)).transpose()
     }
@@ -103,7 +111,7 @@ struct ServiceBusForm {
     transport: Option<TransportForm>,
     authentication: Option<ServiceBusAuthenticationForm>,
     message: Option<String>,
-    brokered: Option<BrokeredForm>,
+    brokered: Option<Box<BrokeredForm>>,
     custom: Option<Vec<(String, String)>>,
 }
 
@@ -235,8 +243,8 @@ fn write_http(request: &HttpRequest, scope: SecretScope<'_>) -> Result<HttpForm,
 
 fn read_http(form: HttpForm, scope: SecretScope<'_>) -> Result<HttpRequest, StoreError> {
     let header = |(name, text): (String, Text)| {
-        let member = format!("{}.{}", scope.path("request.headers"), name.to_ascii_lowercase());
-        let value = scope.codec.decrypt(scope.uid, &member, text)?;
+        let member = || format!("{}.{}", scope.path("request.headers"), name.to_ascii_lowercase());
+        let value = scope.read(text, member)?;
         Ok((name, value))
     };
     let headers = |list: Vec<(String, Text)>| list.into_iter().map(header).collect();
@@ -272,7 +280,7 @@ fn read_http(form: HttpForm, scope: SecretScope<'_>) -> Result<HttpRequest, Stor
         }
     };
     Ok(HttpRequest {
-        uri: Uri::restore(scope.codec.decrypt(scope.uid, &scope.path("request.uri"), form.uri)?),
+        uri: Uri::restore(scope.read(form.uri, || scope.path("request.uri"))?),
         method: Method::restore(form.method),
         headers: headers.transpose()?.map(Headers::restore),
         body: form.body,
@@ -305,7 +313,7 @@ fn write_service_bus(
         }),
         authentication: message.authentication.as_ref().map(authentication).transpose()?,
         message: message.message.clone(),
-        brokered: message.brokered.as_ref().map(write_brokered),
+        brokered: message.brokered.as_deref().map(|brokered| Box::new(write_brokered(brokered))),
         custom: message.custom.clone(),
     })
 }
@@ -334,7 +342,7 @@ fn read_service_bus(
         }),
         authentication: form.authentication.map(authentication).transpose()?,
         message: form.message,
-        brokered: form.brokered.map(read_brokered).transpose()?,
+        brokered: form.brokered.map(|form| read_brokered(*form).map(Box::new)).transpose()?,
         custom: form.custom,
     })
 }

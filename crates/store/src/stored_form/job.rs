@@ -157,7 +157,7 @@ pub fn read_definition(
     let error_action = match form.action.error {
         Some(form) => {
             let retry = form.retry.map(read_retry);
-            Some(ErrorAction { action: form.action.read(error)?, retry })
+            Some(Box::new(ErrorAction { action: form.action.read(error)?, retry }))
         }
         None => None,
     };

@@ -1,9 +1,13 @@
 //! Text members, stored in plain text or encrypted.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use kalends_domain::{Secret, SecretHeaders, is_secret_parameter};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::encryption::Cipher;
 use crate::error::StoreError;
@@ -11,7 +15,7 @@ use crate::record::JobUid;
 use crate::stored_form::damaged;
 
 /// A text in plain text or encrypted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Text {
     Plain(String),
@@ -20,6 +24,42 @@ pub(crate) enum Text {
         #[serde(rename = "sealed")]
         ciphertext: String,
     },
+}
+
+/// By hand: the derived one for untagged enums copies the value before it looks at it, and every run
+/// reads a definition.
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+        struct TextVisitor;
+
+        #[derive(Deserialize)]
+        struct Encrypted {
+            sealed: String,
+        }
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a text, or an object with `sealed`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text::Plain(text.to_owned()))
+            }
+
+            fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
+                Ok(Text::Plain(text))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
+                let encrypted = Encrypted::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Text::Encrypted { ciphertext: encrypted.sealed })
+            }
+        }
+
+        deserializer.deserialize_any(TextVisitor)
+    }
 }
 
 /// Encodes and decodes definitions, encrypting their secrets.

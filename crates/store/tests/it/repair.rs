@@ -24,7 +24,7 @@ const CALLS_PER_SECOND: usize = 6;
 pub(crate) struct Calls(Mutex<Vec<Instant>>);
 
 impl ActionExecutor for Calls {
-    fn execute(&self, request: AttemptRequest, _: SendFence) -> AttemptFuture<'_> {
+    fn execute<'a>(&'a self, request: AttemptRequest<'a>, _: SendFence) -> AttemptFuture<'a> {
         self.0.lock().unwrap().push(request.scheduled);
         Box::pin(std::future::ready(Ok(AttemptReport::new(Outcome::Succeeded, "accepted"))))
     }

@@ -86,7 +86,7 @@ fn read_error_action(
     node: Node<'_>,
     context: Context<'_>,
     errors: &mut ErrorDetails,
-) -> Option<ErrorAction> {
+) -> Option<Box<ErrorAction>> {
     if !node.is_object(errors) {
         return None;
     }
@@ -99,7 +99,7 @@ fn read_error_action(
         .member("retryPolicy")
         .or_else(|| request.as_ref().and_then(|request| request.member("retryPolicy")))
         .and_then(|node| retry::read(node, context, errors));
-    Some(ErrorAction { action: action?, retry })
+    Some(Box::new(ErrorAction { action: action?, retry }))
 }
 
 fn read(node: Node<'_>, context: Context<'_>, errors: &mut ErrorDetails) -> Option<Action> {

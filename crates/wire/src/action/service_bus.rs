@@ -45,7 +45,8 @@ pub(super) fn read(
         message: node.member("message").and_then(|node| node.text(errors)).map(str::to_owned),
         brokered: node
             .member("brokeredMessageProperties")
-            .and_then(|node| brokered::read(node, errors)),
+            .and_then(|node| brokered::read(node, errors))
+            .map(Box::new),
         custom: node
             .member("customMessageProperties")
             .and_then(|node| read_custom(node, context, errors)),
@@ -131,7 +132,7 @@ pub(super) fn write<'a>(
         )
         .put_some("authentication", authentication)
         .put_some("message", message.message.as_deref())
-        .put_some("brokeredMessageProperties", message.brokered.as_ref().map(brokered::write))
+        .put_some("brokeredMessageProperties", message.brokered.as_deref().map(brokered::write))
         .put_some("customMessageProperties", message.custom.as_deref().map(pairs))
         .into()
 }

@@ -199,7 +199,7 @@ fn service_bus() -> BoxedStrategy<(String, Target)> {
                     sas_key: Some(key),
                 }),
                 message: Some(message),
-                brokered,
+                brokered: brokered.map(Box::new),
                 custom,
             };
             match is_queue {
@@ -299,8 +299,13 @@ fn extensions(members: Members) -> BoxedStrategy<Extensions> {
 pub(crate) fn job(members: Members) -> BoxedStrategy<JobDefinition> {
     let error = (action(members), of(retry(members)))
         .prop_map(|(action, retry)| ErrorAction { action, retry });
-    let main = (action(members), of(retry(members)), of(error))
-        .prop_map(|(action, retry, error_action)| MainAction { action, retry, error_action });
+    let main = (action(members), of(retry(members)), of(error)).prop_map(
+        |(action, retry, error_action)| MainAction {
+            action,
+            retry,
+            error_action: error_action.map(Box::new),
+        },
+    );
     let switch = select(vec![Switch::Enabled, Switch::Disabled]);
     let recurrence = of(recurrence(members));
     (of(instant()), main, recurrence, switch, extensions(members))

@@ -53,7 +53,7 @@ impl AmqpSender {
 
     pub(super) async fn send(
         &self,
-        attempt: &AttemptRequest,
+        attempt: &AttemptRequest<'_>,
         message: &CompleteMessage<'_>,
         context: AttemptContext<'_>,
     ) -> Result<(), ServiceBusError> {

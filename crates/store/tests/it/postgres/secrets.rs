@@ -95,7 +95,7 @@ fn no_canary_is_in_any_table() {
             let mut put = put(None);
             put.definition.action.action = action(target.clone());
             let error = ErrorAction { action: action(target), retry: None };
-            put.definition.action.error_action = Some(error);
+            put.definition.action.error_action = Some(Box::new(error));
             let name = format!("j{number}");
             let created = put_job(&store, &name, put.clone()).await;
             assert_eq!(created.job.definition, put.definition);

@@ -77,7 +77,7 @@ fn definitions() -> Vec<JobDefinition> {
     let errors: Vec<_> = all.iter().map(|definition| definition.action.action.clone()).collect();
     for (definition, target) in all.iter_mut().zip(errors.into_iter().rev()) {
         let action = Action { type_as_written: "Http".into(), target: target.target };
-        definition.action.error_action = Some(ErrorAction { action, retry: None });
+        definition.action.error_action = Some(Box::new(ErrorAction { action, retry: None }));
     }
     all
 }
