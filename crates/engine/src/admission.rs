@@ -7,7 +7,7 @@
 //! reduce the number of jobs that are read for other hosts and collections.
 //!
 //! A slot is taken before its run is claimed. So that a quick host does not wait for the commits of the
-//! claims, some runs more than its limit are claimed ahead, as many as it has completed recently
+//! claims, more runs than its limit are claimed ahead, up to the number that it completed recently
 //! ([`Pace`]). Their attempts start when others end: [`Admission::try_start`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -90,7 +90,7 @@ impl Targets {
     }
 
     fn host_state(&self, request: &AttemptRequest<'_>) -> HostState {
-        let (host, _) = hosts::parse(&request.action);
+        let (host, _) = hosts::parse(request.action);
         match self.hosts.get(host as usize) {
             Some(host) if self.time.now() < self.faults.1 => {
                 host.state_at(self.time.now() - self.faults.0)
@@ -106,7 +106,7 @@ impl Targets {
 
     /// The call of an attempt that starts now.
     fn call(&self, job: u64, request: &AttemptRequest<'_>) -> Call {
-        let (host, definition) = hosts::parse(&request.action);
+        let (host, definition) = hosts::parse(request.action);
         Call {
             host,
             definition,

@@ -153,7 +153,7 @@ impl StorageQueues {
                 expected: attempt.scheduled,
                 job: attempt.path.job.as_str(),
                 collection: attempt.path.collection.collection.as_str(),
-                region: &attempt.region,
+                region: attempt.region,
                 text,
             }
             .write()?,

@@ -34,7 +34,7 @@ impl SecretScope<'_> {
         secret.as_ref().map(encrypt).transpose()
     }
 
-    /// A text that may be encrypted; `member` is asked for only then.
+    /// A text that may be encrypted; `member` is computed only then.
     fn read(&self, text: Text, member: impl FnOnce() -> String) -> Result<String, StoreError> {
         match text {
             Text::Plain(text) => Ok(text),
