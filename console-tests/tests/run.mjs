@@ -47,7 +47,7 @@ test("a run says that the definition of its job has changed since", async ({ sta
   await server.run("report");
   const window = await open(server);
   const { page } = window;
-  const changed = page.getByText("The definition has changed since");
+  const changed = page.getByText("The job was changed since");
   await window.go("jobs/demo/report");
   await page.locator('[data-live="runs"] [data-open]').click();
   await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();

@@ -73,7 +73,7 @@ pub(super) fn statistics(job: &Job<'_>, view: &View) -> Vec<Fact> {
         let edits = job.explanation.integer("job.generation").saturating_sub(1);
         let edits = match edits {
             0 => String::new(),
-            edits => format!(", edited {}", counted(edits, "time", "times")),
+            edits => format!(", changed {}", counted(edits, "time", "times")),
         };
         facts.push(Fact::text("Created", format!("{}{edits}", view.time(created).absolute)));
     }
