@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-neighbours fuzz clean nodes
+.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-build bench-libraries bench-neighbours fuzz clean nodes
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -130,16 +130,40 @@ fmt:
 settings:
 	KALENDS_WRITE_PAGES=1 $(CARGO) test --locked --package kalends --bin kalends config::settings_page
 
-## Run the benchmarks; see bench/README.md.
-bench:
-	$(CARGO) build --release --locked
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin recurrence
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin jsonl
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin store
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin api -- 100000
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- burst
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- steady 1000 60
-	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours 100000 500 30 2
+## Run the benchmarks; see bench/README.md. QUICK=1 runs only the comparison with other schedulers, the
+## growth and the API, with fewer jobs, in less than ten minutes.
+bench: $(if $(QUICK),,bench-libraries) bench-api bench-growth bench-peers
+
+BENCH_RUN = $(CARGO) run --release --locked --manifest-path bench/Cargo.toml
+# The comparisons with PostgreSQL wait for the disk at each commit.
+DURABLE_POSTGRES = scripts/with-postgres --durable
+RELEASE = $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kalends
+PEERS = $(abspath $(or $(CARGO_TARGET_DIR),target))/peers
+
+## Compare Kalends with other schedulers in one run; installs them below target/peers.
+bench-peers: bench-build
+	bench/peers/install $(PEERS)
+	KALENDS=$(RELEASE) PEERS=$(PEERS) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin peers -- $(if $(QUICK),--quick)
+
+## Measure the cost of a run, start-up and memory with up to ten million jobs.
+bench-growth: bench-build
+	KALENDS=$(RELEASE) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin growth -- $(if $(QUICK),--quick)
+
+## Measure the API at 64 connections on both stores.
+bench-api: bench-build
+	KALENDS=$(RELEASE) $(BENCH_RUN) --bin api -- $(if $(QUICK),10000,100000)
+	KALENDS=$(RELEASE) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin api -- --postgres $(if $(QUICK),5000,20000)
+
+bench-build:
+	$(CARGO) build --release --locked --package kalends
+
+bench-libraries: bench-build
+	$(BENCH_RUN) --bin recurrence
+	$(BENCH_RUN) --bin jsonl
+	$(BENCH_RUN) --bin store
+	$(BENCH_RUN) --bin engine -- burst
+	$(BENCH_RUN) --bin engine -- steady 1000 60
+	$(BENCH_RUN) --bin engine -- neighbours 100000 500 30 2
 	bench/definitions.sh
 	bench/instructions.sh
 

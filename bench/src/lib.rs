@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod engine;
+pub mod peers;
 pub mod recurrence;
 pub mod rounds;
 pub mod store;

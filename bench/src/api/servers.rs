@@ -18,12 +18,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts Kalends with a store in a directory.
-    pub fn kalends(binary: &Path, folder: &Path) -> anyhow::Result<Server> {
-        let store = format!("sqlite:{}", folder.join("kalends.db").display());
+    /// Starts Kalends with a store, and its key in a directory.
+    pub fn kalends(binary: &Path, store: &str, folder: &Path) -> anyhow::Result<Server> {
         let mut command = Command::new(binary);
         command.args(["serve", "--hold", "--limits-plans", "off", "--listen", "127.0.0.1:0"]);
-        command.args(["--store", &store]);
+        command.args(["--store", store]).arg("--key-file").arg(folder.join("key"));
+        command.arg("--audit-log").arg(folder.join("audit.log"));
         Server::start(command).with_context(|| format!("{}", binary.display()))
     }
 

@@ -1,7 +1,8 @@
 //! The API at 64 connections; see bench/README.md.
 //!
 //! ```text
-//! api [--folder FOLDER] [JOBS]
+//! api [--folder FOLDER] [JOBS]                                      SQLite
+//! scripts/with-postgres --durable api --postgres [JOBS]             PostgreSQL
 //! ```
 
 use std::net::SocketAddr;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use kalends_bench::api::load::{Connection, Rate, Until, ask, request};
 use kalends_bench::api::servers::{Server, bare};
+use kalends_bench::peers::database::Postgres;
 use tokio::runtime::Builder;
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc";
@@ -33,19 +35,31 @@ fn main() -> anyhow::Result<()> {
     if arguments.next_if(|argument| argument == "--folder").is_some() {
         base = arguments.next().map_or(base, PathBuf::from);
     }
+    let is_postgres = arguments.next_if(|argument| argument == "--postgres").is_some();
     let jobs = arguments.next().map_or(Ok(10_000), |text| text.parse())?;
     let folder = base.join(format!("kalends-bench-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
     // One thread generates the load and leaves the other cores to the server.
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let measured = runtime.block_on(measure(&folder, jobs));
+    let measured = runtime.block_on(async {
+        if !is_postgres {
+            let store = format!("sqlite:{}", folder.join("kalends.db").display());
+            return measure("SQLite, WAL, synchronous FULL", &store, &folder, jobs).await;
+        }
+        let mut postgres = Postgres::connect().await?;
+        let store = format!("{}, {}", postgres.version, postgres.durability);
+        let url = postgres.create().await?;
+        let measured = measure(&store, &url, &folder, jobs).await;
+        postgres.drop(&url).await?;
+        measured
+    });
     std::fs::remove_dir_all(&folder)?;
     measured
 }
 
-async fn measure(folder: &Path, jobs: usize) -> anyhow::Result<()> {
+async fn measure(store: &str, url: &str, folder: &Path, jobs: usize) -> anyhow::Result<()> {
     let binary = std::env::var_os("KALENDS").map_or_else(release, PathBuf::from);
-    let kalends = Server::kalends(&binary, folder)?;
+    let kalends = Server::kalends(&binary, url, folder)?;
     let address = kalends.address;
     let collection = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
     let put = request("PUT", &format!("{COLLECTION}?{VERSION}"), collection);
@@ -66,7 +80,7 @@ async fn measure(folder: &Path, jobs: usize) -> anyhow::Result<()> {
     }
     let (bare, get, put) = (median(bare_rates), median(gets), median(puts));
     println!(
-        "| {CONNECTIONS} connections, {jobs} jobs | a second | p50 ms | p99 ms |\n|---|--:|--:|--:|"
+        "| {store}; {CONNECTIONS} connections, {jobs} jobs | a second | p50 ms | p99 ms |\n|---|--:|--:|--:|"
     );
     for (name, rate) in
         [("bare handler", &bare), ("GET a job", &get), ("PUT, new", &made), ("PUT, edit", &put)]

@@ -28,6 +28,11 @@ impl Process {
         Ok(Process { child, host })
     }
 
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Processor time in seconds.
     pub fn processor_seconds(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;

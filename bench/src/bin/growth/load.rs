@@ -1,0 +1,151 @@
+//! Jobs loaded without the API, which would take hours for ten million. None of them is due for a year.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kalends_bench::peers::database::connect;
+use kalends_bench::peers::now;
+use kalends_bench::store::workload::{collection, collection_path, job_path, job_put};
+use kalends_bench::store::{JOBS_PER_COLLECTION, LOADING, bytes_in, in_flight, wait};
+use kalends_environment::{SystemClock, SystemEntropy};
+use kalends_recurrence::Instant;
+use kalends_store::encryption::Cipher;
+use kalends_store::postgres::{PostgresSettings, PostgresStore};
+use kalends_store::sqlite::{SqliteSettings, SqliteStore};
+use kalends_store::stored_form::DefinitionCodec;
+use kalends_store::{
+    ApiStore, CollectionContext, CollectionWrite, JobContext, JobWrite, KeyFile, Reply, StoreError,
+};
+
+/// Time until the first of the loaded jobs is due.
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+/// Number of jobs that one statement adds to PostgreSQL.
+const STATEMENT: usize = 200_000;
+
+/// A store that is filled while no server uses it.
+pub(crate) trait Loader {
+    /// Adds the jobs with the numbers from `from` to `to` and returns the size of the store in bytes.
+    async fn load(&self, from: usize, to: usize) -> anyhow::Result<u64>;
+
+    /// Adds the flags that select the store.
+    fn select(&self, command: &mut Command);
+}
+
+/// An SQLite file, filled through the store.
+pub(crate) struct SqliteLoader {
+    pub(crate) path: PathBuf,
+}
+
+/// A PostgreSQL database: the store creates the collections and one job, and SQL multiplies it.
+pub(crate) struct PostgresLoader {
+    pub(crate) url: String,
+    /// Path of the key file.
+    pub(crate) key: PathBuf,
+}
+
+impl Loader for SqliteLoader {
+    async fn load(&self, from: usize, to: usize) -> anyhow::Result<u64> {
+        let codec = codec(&KeyFile::beside(&self.path), &self.path)?;
+        let settings = SqliteSettings::default();
+        let store = SqliteStore::open(&self.path, settings, codec, Arc::new(SystemClock))?;
+        for number in new_collections(from, to) {
+            wait(put_collection(&store, number)?)?;
+        }
+        in_flight(LOADING, (from..to).map(|job| put_job(&store, job)), drop)?;
+        wait(store.flush())?;
+        drop(store);
+        Ok(bytes_in(self.path.parent().context("no folder")?)?)
+    }
+
+    fn select(&self, command: &mut Command) {
+        command.args(["--store", &format!("sqlite:{}", self.path.display())]);
+    }
+}
+
+impl Loader for PostgresLoader {
+    async fn load(&self, from: usize, to: usize) -> anyhow::Result<u64> {
+        let codec = codec(&KeyFile::new(self.key.clone()), Path::new(""))?;
+        let store = PostgresStore::connect(&self.url, PostgresSettings::default(), codec).await?;
+        for number in new_collections(from, to) {
+            put_collection(&store, number)?.await?;
+        }
+        if from == 0 {
+            put_job(&store, 0).await?;
+        }
+        drop(store);
+        let client = connect(&self.url).await?;
+        let mut next = from.max(1);
+        while next < to {
+            let end = to.min(next + STATEMENT);
+            client.batch_execute(&multiplication(next, end)).await?;
+            next = end;
+        }
+        let count = format!("UPDATE collections SET jobs = LEAST({JOBS_PER_COLLECTION}, {to})");
+        client.batch_execute(&count).await?;
+        client.batch_execute("VACUUM ANALYZE").await?;
+        client.batch_execute("CHECKPOINT").await?;
+        let size = "SELECT pg_database_size(current_database())";
+        Ok(client.query_one(size, &[]).await?.try_get::<_, i64>(0)?.unsigned_abs())
+    }
+
+    fn select(&self, command: &mut Command) {
+        command.args(["--store", &self.url]).arg("--key-file").arg(&self.key);
+    }
+}
+
+/// Copies the first job to the numbers from `from` to `to`, with names as [`job_path`] forms them.
+fn multiplication(from: usize, to: usize) -> String {
+    let last = to - 1;
+    format!(
+        "WITH template AS (SELECT j.*, s.due FROM jobs j JOIN states s ON s.job = j.key ORDER BY j.key LIMIT 1),
+              numbers AS (SELECT n, 'job-' || lpad(to_hex((n * 2654435761) & 4294967295), 8, '0') AS name
+                          FROM generate_series({from}::bigint, {last}) n),
+              copies AS (
+                  INSERT INTO jobs (collection_id, job_key, name, uid, created, version, definition, search,
+                      tags, shortest_gap, authenticated, shortest_retry)
+                  SELECT c.id, upper(n.name), n.name, t.uid, t.created, t.version, t.definition, t.search,
+                      t.tags, t.shortest_gap, t.authenticated, t.shortest_retry
+                  FROM numbers n CROSS JOIN template t
+                  JOIN collections c ON c.name = 'collection-' || (n.n / {JOBS_PER_COLLECTION})
+                  RETURNING key, collection_id)
+         INSERT INTO states (job, collection_id, generation, enabled, lifecycle, due, used, executions,
+             failures, faulted, entries)
+         SELECT c.key, c.collection_id, 1, true, 0, t.due + c.key, 0, 0, 0, 0, 0
+         FROM copies c CROSS JOIN template t"
+    )
+}
+
+/// Numbers of the collections that do not exist yet.
+fn new_collections(from: usize, to: usize) -> std::ops::Range<usize> {
+    from.div_ceil(JOBS_PER_COLLECTION)..to.div_ceil(JOBS_PER_COLLECTION)
+}
+
+fn put_collection(store: &impl ApiStore, number: usize) -> anyhow::Result<Reply<'_, impl Sized>> {
+    let decide = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Put(collection())));
+    Ok(store.edit_collection(collection_path(number)?, decide))
+}
+
+fn put_job(store: &impl ApiStore, job: usize) -> Reply<'_, impl Sized> {
+    let due = due(job);
+    let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(job_put(job, 0, due))));
+    match job_path(job) {
+        Ok(path) => store.edit_job(path, Box::new(decide)),
+        Err(error) => Box::pin(std::future::ready(Err(StoreError::Failed(error.to_string())))),
+    }
+}
+
+/// A random time of a day in a year.
+fn due(job: usize) -> Instant {
+    let spread = u64::from((job as u32).wrapping_mul(0x85eb_ca6b));
+    let now = Instant::from_ticks(now().as_microsecond() * 10).unwrap_or(Instant::MIN);
+    now.saturating_add(YEAR).saturating_add(Duration::from_millis(spread % 86_400_000))
+}
+
+fn codec(file: &KeyFile, store: &Path) -> anyhow::Result<DefinitionCodec> {
+    let entropy = Arc::new(SystemEntropy);
+    let key = file.read_or_create(store, &*entropy)?;
+    Ok(DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default()))
+}
