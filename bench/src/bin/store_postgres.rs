@@ -29,12 +29,15 @@ use kalends_store::{
     AdminStore, Advance, ApiStore, AttemptCounts, CollectionContext, CollectionWrite, DueJob,
     EngineStore, JobContext, JobFilter, JobPut, JobWrite, Page, RunWrite, RunWriteResult, SCAN_MAX,
 };
+use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
 /// Number of runs in a commit of the engine.
 const BATCH: usize = 500;
 /// Number of repetitions of each operation.
 const TIMES: usize = 40;
+/// Number of concurrent edits.
+const CONCURRENT: usize = 64;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -62,18 +65,32 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
     let (key, _) = MasterKey::generate(&*entropy)?;
     let codec = DefinitionCodec::new(Cipher::new(key, vec![], entropy), Default::default());
     let store = PostgresStore::connect(url, PostgresSettings::default(), codec).await?;
+    let store = Arc::new(store);
     let decide = |_: CollectionContext<'_>| Ok(CollectionWrite::Put(standard()));
     store.edit_collection(path("j")?.collection, Box::new(decide)).await?;
     put(&store, "job1").await?;
     let bytes = multiply(url, jobs).await?;
     println!("{:>10.0} bytes per job", bytes as f64 / jobs as f64);
 
-    let some = |time: usize| (time as i64 * 7_919 % (jobs - 1)) + 2;
+    let some = move |time: usize| (time as i64 * 7_919 % (jobs - 1)) + 2;
     let timer = Stopwatch::start();
     for time in 0..TIMES * 5 {
         put(&store, &format!("job{}", some(time))).await?;
     }
     told("PUT", timer, TIMES * 5);
+    let timer = Stopwatch::start();
+    let mut tasks = JoinSet::new();
+    for task in 0..CONCURRENT {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            for time in 0..TIMES {
+                put(&store, &format!("job{}", some(task * TIMES + time))).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    tasks.join_all().await.into_iter().collect::<anyhow::Result<()>>()?;
+    told("PUT, 64 concurrent", timer, CONCURRENT * TIMES);
     let timer = Stopwatch::start();
     for time in 0..TIMES * 10 {
         store.job(path(&format!("job{}", some(time)))?).await?.context("a job")?;

@@ -1,13 +1,11 @@
 //! The integrity check: orphaned rows, wrong counters, impossible states and unreadable
 //! definitions.
 
-use deadpool_postgres::Transaction;
-
 use crate::error::StoreError;
 use crate::postgres::columns::job_columns;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::{get, job};
-use crate::postgres::transaction::{Deadline, Operation, query};
+use crate::postgres::transaction::{Deadline, Operation, Transaction, query};
 use crate::stored_form::DefinitionCodec;
 
 /// Findings of each kind that are reported; one is enough to investigate.
@@ -16,9 +14,11 @@ const FINDINGS_MAX: i64 = 20;
 const DEFINITIONS_MAX: i64 = 500;
 
 /// Each query returns violations of one invariant as column `finding`.
-const CHECKS: [&str; 11] = [
+const CHECKS: [&str; 12] = [
     "SELECT 'run ' || r.id || ' belongs to no job' AS finding FROM runs r
      LEFT JOIN jobs j ON j.key = r.job WHERE j.key IS NULL LIMIT $1",
+    "SELECT 'state ' || s.job || ' belongs to no job' AS finding FROM states s
+     LEFT JOIN jobs j ON j.key = s.job WHERE j.key IS NULL LIMIT $1",
     "SELECT 'job ' || j.key || ' has no state' AS finding FROM jobs j
      LEFT JOIN states s ON s.job = j.key WHERE s.job IS NULL LIMIT $1",
     "SELECT 'history of no job: ' || h.job AS finding FROM history h

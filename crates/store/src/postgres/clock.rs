@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use deadpool_postgres::Transaction;
 use kalends_recurrence::{Instant, duration_to_ticks};
 use tokio_postgres::Row;
 
@@ -10,7 +9,7 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::get;
-use crate::postgres::transaction::query;
+use crate::postgres::transaction::{Transaction, query};
 
 /// `clock_timestamp()` and not `now()`, which is the time at which the transaction began.
 pub(super) const CLOCK: &str = "SELECT clock_timestamp() AS clock";

@@ -12,8 +12,10 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::error::StoreError;
+use crate::postgres::edit_jobs::EditQueue;
 use crate::postgres::lease_floor::LeaseFloor;
 use crate::postgres::notify::{Listener, listen};
+use crate::postgres::transaction::Database;
 use crate::postgres::{PostgresSettings, migrate};
 use crate::stored_form::DefinitionCodec;
 
@@ -26,21 +28,22 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// A store in a PostgreSQL database. Its calls share a pool of connections; the engine's calls go
 /// through [`PostgresStore::for_engine`], which has a pool of its own.
 pub struct PostgresStore {
-    pub(super) pool: Pool,
-    pub(super) settings: PostgresSettings,
+    pub(super) database: Database,
     pub(super) codec: Arc<DefinitionCodec>,
     pub(super) listener: Arc<Listener>,
     /// Number of searches for due jobs so far.
     pub(super) due_searches: AtomicU32,
     /// The lower bound of leases; only for the engine.
     pub(super) lease_floor: Option<LeaseFloor>,
+    /// Edits of jobs that wait for a transaction.
+    pub(super) edits: Arc<EditQueue>,
     engine_pool: Pool,
 }
 
 impl fmt::Debug for PostgresStore {
     /// Omits the URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PostgresStore({:?})", self.settings)
+        write!(f, "PostgresStore({:?})", self.database.settings)
     }
 }
 
@@ -82,13 +85,16 @@ impl PostgresStore {
                 .build()
                 .map_err(|error| StoreError::Failed(error.to_string()))
         };
+        let database = Database { pool: pool(settings.connections_max)?, settings };
+        let (codec, listener) = (Arc::new(codec), Arc::new(listener));
+        let edits = EditQueue::new(database.clone(), Arc::clone(&codec), Arc::clone(&listener));
         Ok(PostgresStore {
-            pool: pool(settings.connections_max)?,
-            settings,
-            codec: Arc::new(codec),
-            listener: Arc::new(listener),
+            database,
+            codec,
+            listener,
             due_searches: AtomicU32::new(0),
             lease_floor: None,
+            edits,
             engine_pool: pool(settings.engine_connections_max)?,
         })
     }
@@ -98,12 +104,12 @@ impl PostgresStore {
     #[must_use]
     pub fn for_engine(&self) -> PostgresStore {
         PostgresStore {
-            pool: self.engine_pool.clone(),
-            settings: self.settings,
+            database: Database { pool: self.engine_pool.clone(), settings: self.database.settings },
             codec: Arc::clone(&self.codec),
             listener: Arc::clone(&self.listener),
             due_searches: AtomicU32::new(0),
             lease_floor: Some(LeaseFloor::new()),
+            edits: Arc::clone(&self.edits),
             engine_pool: self.engine_pool.clone(),
         }
     }

@@ -19,13 +19,12 @@
 //! `kalends store check` reports a violation, and the invariant scan repairs its consequence: an
 //! overdue job that the search does not find.
 
-use deadpool_postgres::Transaction;
 use kalends_recurrence::Instant;
 
 use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::get;
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 
 /// The bounds are raised with one in this many searches for due jobs.
 pub(super) const SEARCHES_PER_RAISE: u32 = 4;

@@ -15,7 +15,8 @@ impl PostgresStore {
     /// Writes the contents of the store as JSON lines: one object for each row of the views. All lines
     /// show one snapshot.
     pub async fn dump(&self, write: WriteLine<'_>) -> Result<(), DumpError> {
-        let mut client = self.pool.get().await.map_err(|error| store_error(error.into()))?;
+        let mut client =
+            self.database.pool.get().await.map_err(|error| store_error(error.into()))?;
         let dumped = dump(&mut client, write).await;
         if dumped.is_err() {
             // The connection may be inside the transaction: close it.

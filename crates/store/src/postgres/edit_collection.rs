@@ -1,6 +1,5 @@
 //! Creates, replaces or deletes a collection.
 
-use deadpool_postgres::Transaction;
 use kalends_domain::{Collection, CollectionPath, CollectionState, NewNote, Plan};
 use kalends_recurrence::{Instant, ticks_to_duration};
 use tokio_postgres::Row;
@@ -15,8 +14,8 @@ use crate::postgres::error::PostgresError;
 use crate::postgres::groups::{group_id, insert_group, lock_subscription};
 use crate::postgres::notes::{SubjectKey, add_note};
 use crate::postgres::removal::{delete_collections, exclude_commits};
-use crate::postgres::row::{coded, collection, get, unsigned, write_group};
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::row::{coded, collection, get, path_keys, unsigned, write_group};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 use crate::record::{CollectionFacts, CollectionRecord, GroupRecord, enabled_since};
 use crate::stored_form::write_collection;
 
@@ -141,24 +140,31 @@ impl EditCollection {
 
 /// Locks a collection against other edits until the commit; `None` if it does not exist. Commits of
 /// the engine go on: see `exclude_commits`.
-pub(super) async fn lock_collection(
+async fn lock_collection(
     transaction: &Transaction<'_>,
     path: &CollectionPath,
 ) -> Result<Option<LockedCollection>, PostgresError> {
-    let lock = concat!(
-        "SELECT c.id, c.jobs, ",
-        collection_columns!(),
-        " FROM collections c JOIN groups g ON g.id = c.group_id
-          WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
-          FOR NO KEY UPDATE OF c"
-    );
-    let (subscription, group) = (path.group.subscription.key(), path.group.group.key());
-    let found = query(transaction, lock, &[&subscription, &group, &path.collection.key()]).await?;
+    let [subscription, group, collection] = path_keys(path);
+    let found = query(transaction, LOCK_COLLECTION, &[&subscription, &group, &collection]).await?;
+    Ok(locked_collection(&found)?)
+}
+
+/// Locks the collection of `lock_collection`.
+pub(super) const LOCK_COLLECTION: &str = concat!(
+    "SELECT c.id, c.jobs, ",
+    collection_columns!(),
+    " FROM collections c JOIN groups g ON g.id = c.group_id
+      WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
+      FOR NO KEY UPDATE OF c"
+);
+
+/// The collection in the result of [`LOCK_COLLECTION`].
+pub(super) fn locked_collection(rows: &[Row]) -> Result<Option<LockedCollection>, StoreError> {
     let locked = |row: &Row| {
         let (id, jobs) = (get(row, "id")?, unsigned(row, "jobs")?);
-        Ok::<_, StoreError>(LockedCollection { id, jobs, record: collection(row)? })
+        Ok(LockedCollection { id, jobs, record: collection(row)? })
     };
-    Ok(found.first().map(locked).transpose()?)
+    rows.first().map(locked).transpose()
 }
 
 /// The number of collections of each plan in the subscription, without collection `id`.

@@ -1,6 +1,5 @@
 //! Resource groups: reads and edits.
 
-use deadpool_postgres::Transaction;
 use kalends_domain::{GroupName, GroupPath, SubscriptionId};
 
 use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, Page};
@@ -10,7 +9,7 @@ use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_collections;
 use crate::postgres::row::{self, get, write_group};
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 use crate::record::GroupRecord;
 
 impl PostgresStore {

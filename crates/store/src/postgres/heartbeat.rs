@@ -1,13 +1,12 @@
 //! Heartbeats of the nodes that share the database.
 
-use deadpool_postgres::Transaction;
 use kalends_recurrence::{Instant, duration_to_ticks};
 
 use crate::engine_store::{HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat};
 use crate::error::StoreError;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::optional_at;
-use crate::postgres::transaction::{Deadline, Operation, query};
+use crate::postgres::transaction::{Deadline, Operation, Transaction, query};
 
 /// Records a heartbeat, forgets nodes that are gone, and reads those in service.
 pub(super) struct RecordHeartbeat(pub(super) Heartbeat);

@@ -6,12 +6,12 @@
 //! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
 //! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `notes`, `tokens`, `sessions` | reads, one statement each, and edits of groups and tokens |
-//! | `edit_job`, `edit_collection` | edits that the caller decides while their rows are locked |
+//! | `edit_jobs`, `edit_collection` | edits that the caller decides while their rows are locked; those of jobs in groups |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
 //! | `heartbeat` | nodes in service |
 //! | `invariant_scan`, `check`, `dump`, `transfer`, `key_rotation` | data for the invariant scan; integrity check; dump; copies; key rotation |
 //! | `removal`, `prune` | deletion with dependent rows; retention |
-//! | `columns`, `row`, `code` | column lists, conversion of rows and of values |
+//! | `columns`, `row`, `code`, `arrays` | column lists, conversion of rows and of values, writes of many rows |
 //! | `clock`, `notify` | the database clock; change notifications between nodes |
 //!
 //! All transactions lock in one order: subscription, collections by id, states by job. A transaction
@@ -24,6 +24,7 @@
 //!
 //! [`Store`]: crate::Store
 
+mod arrays;
 mod check;
 mod clock;
 mod code;
@@ -35,7 +36,7 @@ mod due;
 mod due_floor;
 mod dump;
 mod edit_collection;
-mod edit_job;
+mod edit_jobs;
 mod error;
 mod events;
 mod groups;

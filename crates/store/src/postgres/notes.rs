@@ -1,6 +1,5 @@
 //! Notes that callers give with actions.
 
-use deadpool_postgres::Transaction;
 use kalends_domain::{JobPath, NewNote, NoteAction, NoteAuthor, NoteRecord, NoteSubject};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -8,12 +7,13 @@ use tokio_postgres::Row;
 use crate::api_store::Page;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
+use crate::postgres::arrays::{Column, column, parameters, write_rows};
 use crate::postgres::code::{Code as _, rows_max, without_nul};
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::{
     at, coded, collection_path, get, job_path, matched, path_keys, unsigned,
 };
-use crate::postgres::transaction::{Operation, execute};
+use crate::postgres::transaction::{Operation, Transaction, execute};
 use crate::record::JobKey;
 
 /// The resource of a note, as stored.
@@ -41,22 +41,49 @@ impl SubjectKey {
 /// locked.
 pub(super) async fn add_note(
     transaction: &Transaction<'_>,
-    SubjectKey { collection, job }: SubjectKey,
+    subject: SubjectKey,
     action: NoteAction,
     note: &NewNote,
     now: Instant,
 ) -> Result<(), PostgresError> {
-    let NewNote { author: NoteAuthor { id, name }, text } = note;
-    let (id, name) = (without_nul(id), name.as_deref().map(without_nul));
+    add_notes(transaction, &[(subject, action, note.clone())], now).await
+}
+
+/// Adds notes about different resources in this order; see [`add_note`].
+pub(super) async fn add_notes(
+    transaction: &Transaction<'_>,
+    notes: &[(SubjectKey, NoteAction, NewNote)],
+    now: Instant,
+) -> Result<(), PostgresError> {
+    if notes.is_empty() {
+        return Ok(());
+    }
     let insert = "INSERT INTO notes (time, action, collection_id, job, author, author_name, text)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let (time, action, text) = (now.ticks(), action.code(), text.as_str());
-    execute(transaction, insert, &[&time, &action, &collection, &job, &id, &name, &text]).await?;
-    let limit = "DELETE FROM notes WHERE job = $1 AND collection_id = $2 AND number <= (
-             SELECT number FROM notes WHERE job = $1 AND collection_id = $2
-             ORDER BY number DESC LIMIT 1 OFFSET $3)";
-    let kept = rows_max(NoteRecord::PER_SUBJECT_MAX);
-    execute(transaction, limit, &[&job, &collection, &kept]).await?;
+         SELECT $1, action, collection_id, job, author, author_name, text
+         FROM unnest($2::smallint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[])
+           WITH ORDINALITY AS n (action, collection_id, job, author, author_name, text, place)
+         ORDER BY place";
+    let columns: Vec<Column<'_>> = vec![
+        Box::new(now.ticks()),
+        column(notes, |(_, action, _)| action.code()),
+        column(notes, |(subject, ..)| subject.collection),
+        column(notes, |(subject, ..)| subject.job),
+        column(notes, |(.., note)| without_nul(&note.author.id)),
+        column(notes, |(.., note)| note.author.name.as_deref().map(without_nul)),
+        column(notes, |(.., note)| note.text.as_str()),
+    ];
+    write_rows(transaction, (notes.len(), "notes"), insert, columns).await?;
+    let limit =
+        "DELETE FROM notes n USING unnest($2::bigint[], $3::bigint[]) AS s (collection_id, job)
+         WHERE n.job = s.job AND n.collection_id = s.collection_id AND n.number <= (
+             SELECT k.number FROM notes k WHERE k.job = s.job AND k.collection_id = s.collection_id
+             ORDER BY k.number DESC LIMIT 1 OFFSET $1)";
+    let columns: [Column<'_>; 3] = [
+        Box::new(rows_max(NoteRecord::PER_SUBJECT_MAX)),
+        column(notes, |(subject, ..)| subject.collection),
+        column(notes, |(subject, ..)| subject.job),
+    ];
+    execute(transaction, limit, &parameters(&columns)).await?;
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 //! The pause of all jobs.
 
-use deadpool_postgres::Transaction;
 use kalends_domain::NewNote;
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -14,7 +13,7 @@ use crate::postgres::columns::pause_columns;
 use crate::postgres::error::PostgresError;
 use crate::postgres::notes::{SubjectKey, add_note};
 use crate::postgres::row::{get, optional_at};
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 use crate::record::{Pause, PauseRecord};
 
 /// The clock of the database and the newest pause, in one row.

@@ -1,12 +1,10 @@
 //! The write probe of readiness checks, and the size of the store.
 
-use deadpool_postgres::Transaction;
-
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::unsigned;
-use crate::postgres::transaction::Operation;
+use crate::postgres::transaction::{Operation, Transaction};
 
 impl PostgresStore {
     /// Bytes of all tables with their indexes.

@@ -1,6 +1,5 @@
 //! Retention: deletes expired history, ledger rows, notes, finished jobs and sessions in short transactions.
 
-use deadpool_postgres::Transaction;
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
@@ -13,7 +12,7 @@ use crate::postgres::notes::PruneNotes;
 use crate::postgres::removal::{delete_jobs, lock_states};
 use crate::postgres::row::get;
 use crate::postgres::sessions::PruneSessions;
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 use crate::run_reports::{RUN_COUNTS_RETENTION, bucket_of};
 
 /// Rows per transaction: their jobs stay locked for a few milliseconds.

@@ -4,14 +4,12 @@
 //! Every statement that reads jobs or runs joins their collection, so the jobs of a deleted
 //! collection are unreachable. Only a lease may still be renewed, until the attempt has finished.
 
-use deadpool_postgres::Transaction;
-
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::get;
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 
 /// Rows of history or ledger per transaction.
 const ROWS_MAX: usize = 500;
@@ -44,6 +42,9 @@ pub(super) async fn delete_jobs(
     transaction: &Transaction<'_>,
     jobs: &[i64],
 ) -> Result<(), PostgresError> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
     for delete in [
         "DELETE FROM runs WHERE job = ANY($1)",
         "DELETE FROM notes WHERE job = ANY($1)",

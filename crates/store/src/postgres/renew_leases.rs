@@ -1,6 +1,5 @@
 //! Renews leases without waiting for other transactions.
 
-use deadpool_postgres::Transaction;
 use kalends_recurrence::duration_to_ticks;
 use tokio_postgres::Row;
 
@@ -8,7 +7,7 @@ use crate::engine_store::{LeaseRenewal, RenewalResult};
 use crate::error::StoreError;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::{at, get, unsigned};
-use crate::postgres::transaction::{Deadline, Operation, query};
+use crate::postgres::transaction::{Deadline, Operation, Transaction, query};
 use crate::record::{Claim, FencingToken, NodeId};
 
 /// Renews leases. A job that another transaction has locked is skipped: its renewal must not delay

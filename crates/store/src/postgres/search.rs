@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max, without_nul};
 use crate::postgres::columns::{collection_status_columns, job_columns};
-use crate::postgres::edit_job::tag_key;
+use crate::postgres::edit_jobs::tag_key;
 use crate::postgres::row;
 use crate::postgres::row::get;
 use crate::postgres::row::{matched, path_keys};

@@ -1,6 +1,5 @@
 //! Sessions of the web console.
 
-use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
@@ -8,7 +7,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::{at, get};
-use crate::postgres::transaction::{Operation, execute};
+use crate::postgres::transaction::{Operation, Transaction, execute};
 use crate::sessions::columns::IdentityColumns;
 use crate::sessions::{SESSIONS_PER_IDENTITY_MAX, SessionHash, SessionRecord, Sessions};
 use crate::store::Reply;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use kalends_domain::{
     AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
@@ -27,7 +28,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
 use crate::postgres::commit::{Commit, ExpireClaims};
 use crate::postgres::edit_collection::EditCollection;
-use crate::postgres::edit_job::EditJob;
+use crate::postgres::edit_jobs::JobEdit;
 use crate::postgres::groups::{DeleteGroup, PutGroup};
 use crate::postgres::heartbeat::RecordHeartbeat;
 use crate::postgres::pause::EditPause;
@@ -113,8 +114,8 @@ impl ApiStore for PostgresStore {
         decide: DecideJob,
         note: Option<NewNote>,
     ) -> Reply<'_, EditedJob> {
-        let edit = EditJob { path, decide, note, codec: &self.codec };
-        Box::pin(self.notifying(self.transact(edit)))
+        let JobPath { collection, job } = path;
+        Box::pin(Arc::clone(&self.edits).edit(collection, JobEdit { job, decide, note }))
     }
 
     fn edit_pause_with_note(

@@ -1,6 +1,5 @@
 //! API tokens.
 
-use deadpool_postgres::Transaction;
 use kalends_domain::{AccessScope, Grant, Role};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -10,7 +9,7 @@ use crate::postgres::PostgresStore;
 use crate::postgres::code::{Code, rows_max};
 use crate::postgres::error::PostgresError;
 use crate::postgres::row::{at, coded, get, optional_at};
-use crate::postgres::transaction::{Operation, execute};
+use crate::postgres::transaction::{Operation, Transaction, execute};
 use crate::store::Reply;
 use crate::tokens::{TOKENS_MAX, TokenHash, TokenId, TokenRecord, Tokens};
 

@@ -1,19 +1,20 @@
 //! Executes transactions and queries on pooled connections, with a deadline and bounded retries.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{GenericClient, Object, Transaction};
+use deadpool_postgres::{ClientWrapper, Object, Pool};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
-use crate::postgres::PostgresStore;
 use crate::postgres::connect::SERVER_MARGIN;
 use crate::postgres::error::{PostgresError, TransactionFailure};
 use crate::postgres::row::get;
+use crate::postgres::{PostgresSettings, PostgresStore};
 
 /// Attempts to commit a transaction despite serialization failures and deadlocks. All transactions
 /// take their locks in one order, so conflicts are rare and ten in a row do not happen by chance.
@@ -25,6 +26,10 @@ pub(super) trait Operation: Send {
 
     /// [`Deadline::Long`] for an operation that may touch every row of a collection.
     const DEADLINE: Deadline = Deadline::Short;
+
+    /// Whether the first statements only read and lock. They are then sent together with `BEGIN`; if
+    /// that failed, they would have no effect.
+    const READS_FIRST: bool = false;
 
     /// Executes all statements; the caller commits.
     fn perform<'a>(
@@ -42,13 +47,26 @@ pub(super) enum Deadline {
     Long,
 }
 
+/// A transaction on a pooled connection. It ends with its commit, with its rollback, or with the
+/// connection.
+pub(super) struct Transaction<'a>(&'a ClientWrapper);
+
+impl Deref for Transaction<'_> {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        self.0
+    }
+}
+
 /// A pooled connection that returns to the pool only when it is known to be idle; otherwise it is
 /// closed on drop.
 struct Connection(Option<Object>);
 
 impl Connection {
-    fn client(&mut self) -> Result<&mut Object, PostgresError> {
-        self.0.as_mut().ok_or_else(|| StoreError::Failed("no connection".into()).into())
+    fn client(&self) -> Result<&ClientWrapper, PostgresError> {
+        let client = self.0.as_deref();
+        client.ok_or_else(|| StoreError::Failed("no connection".into()).into())
     }
 
     fn return_to_pool(mut self) {
@@ -64,14 +82,29 @@ impl Drop for Connection {
     }
 }
 
-impl PostgresStore {
+/// A pool of connections, and the limits of its use.
+#[derive(Clone)]
+pub(super) struct Database {
+    pub(super) pool: Pool,
+    pub(super) settings: PostgresSettings,
+}
+
+impl Database {
     /// Performs `operation` in a transaction, within its deadline.
     pub(super) async fn transact<O: Operation>(
         &self,
+        operation: O,
+    ) -> Result<O::Output, StoreError> {
+        self.transact_within(self.deadline(O::DEADLINE), operation).await
+    }
+
+    /// Performs `operation` in a transaction, within `deadline`.
+    pub(super) async fn transact_within<O: Operation>(
+        &self,
+        deadline: Duration,
         mut operation: O,
     ) -> Result<O::Output, StoreError> {
         let committing = AtomicBool::new(false);
-        let deadline = self.deadline(O::DEADLINE);
         match timeout(deadline, self.transact_with_retries(&mut operation, &committing)).await {
             Ok(result) => result,
             Err(_) if committing.load(Ordering::Relaxed) => {
@@ -115,36 +148,45 @@ impl PostgresStore {
         committing: &AtomicBool,
     ) -> Result<O::Output, TransactionFailure> {
         committing.store(false, Ordering::Relaxed);
-        let mut connection = self.connection().await.map_err(PostgresError::before_commit)?;
-        let client = connection.client().map_err(PostgresError::before_commit)?;
-        let transaction = client.transaction().await;
-        let transaction =
-            transaction.map_err(|error| PostgresError::from(error).before_commit())?;
-        let performed = async {
-            if O::DEADLINE == Deadline::Long {
-                let server = self.settings.long_deadline.saturating_sub(SERVER_MARGIN);
-                let milliseconds = server.as_millis().max(1);
-                let set = format!("SET LOCAL statement_timeout = {milliseconds}");
-                transaction.batch_execute(&set).await?;
-            }
-            operation.perform(&transaction).await
-        };
-        match performed.await {
+        let connection = self.connection().await.map_err(PostgresError::before_commit)?;
+        let transaction = Transaction(connection.client().map_err(PostgresError::before_commit)?);
+        match self.begin_and_perform(operation, &transaction).await {
             Ok(output) => {
                 committing.store(true, Ordering::Relaxed);
-                transaction.commit().await.map_err(PostgresError::in_commit)?;
+                transaction.batch_execute("COMMIT").await.map_err(PostgresError::in_commit)?;
                 connection.return_to_pool();
                 Ok(output)
             }
             Err(error) => {
                 let failure = error.before_commit();
                 // A connection that cannot even roll back is closed.
-                if transaction.rollback().await.is_ok() {
+                if transaction.batch_execute("ROLLBACK").await.is_ok() {
                     connection.return_to_pool();
                 }
                 Err(failure)
             }
         }
+    }
+
+    async fn begin_and_perform<O: Operation>(
+        &self,
+        operation: &mut O,
+        transaction: &Transaction<'_>,
+    ) -> Result<O::Output, PostgresError> {
+        let begin = async { Ok(transaction.batch_execute("BEGIN").await?) };
+        if O::READS_FIRST {
+            // In this order: nothing proceeds if `BEGIN` failed.
+            let performed = tokio::try_join!(biased; begin, operation.perform(transaction));
+            return performed.map(|((), output)| output);
+        }
+        begin.await?;
+        if O::DEADLINE == Deadline::Long {
+            let server = self.settings.long_deadline.saturating_sub(SERVER_MARGIN);
+            let milliseconds = server.as_millis().max(1);
+            let set = format!("SET LOCAL statement_timeout = {milliseconds}");
+            transaction.batch_execute(&set).await?;
+        }
+        operation.perform(transaction).await
     }
 
     /// The rows of a single read-only statement.
@@ -178,25 +220,13 @@ impl PostgresStore {
         rows.await.unwrap_or_else(|_| Err(timed_out(deadline)))
     }
 
-    /// The plan of a statement with its actual costs, as text of the database.
-    pub(super) async fn explain(
-        &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<String, StoreError> {
-        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) {sql}");
-        let rows = self.query(&explain, parameters).await?;
-        let lines = rows.iter().map(|row| get::<String>(row, "QUERY PLAN"));
-        lines.map(|line| line.map(|line| line + "\n")).collect()
-    }
-
     async fn query_once(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, PostgresError> {
-        let mut connection = self.connection().await?;
-        let rows = query(&*connection.client()?, sql, parameters).await;
+        let connection = self.connection().await?;
+        let rows = query(connection.client()?, sql, parameters).await;
         match &rows {
             Err(PostgresError::Database(error)) if error.code().is_none() => {}
             _ => connection.return_to_pool(),
@@ -220,13 +250,44 @@ impl PostgresStore {
     }
 }
 
-fn timed_out(deadline: Duration) -> StoreError {
+impl PostgresStore {
+    /// Performs `operation` in a transaction, within its deadline.
+    pub(super) async fn transact<O: Operation>(
+        &self,
+        operation: O,
+    ) -> Result<O::Output, StoreError> {
+        self.database.transact(operation).await
+    }
+
+    /// The rows of a single read-only statement.
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.database.query(sql, parameters).await
+    }
+
+    /// The plan of a statement with its actual costs, as text of the database.
+    pub(super) async fn explain(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<String, StoreError> {
+        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) {sql}");
+        let rows = self.query(&explain, parameters).await?;
+        let lines = rows.iter().map(|row| get::<String>(row, "QUERY PLAN"));
+        lines.map(|line| line.map(|line| line + "\n")).collect()
+    }
+}
+
+pub(super) fn timed_out(deadline: Duration) -> StoreError {
     StoreError::Busy(format!("no response within {deadline:?}"))
 }
 
 /// The rows of a statement. Each connection prepares it once.
 pub(super) async fn query(
-    client: &impl GenericClient,
+    client: &ClientWrapper,
     sql: &str,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, PostgresError> {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::engine_store::HEARTBEAT_VALID;
 use crate::error::StoreError;
 use crate::postgres::code::without_nul;
-use crate::postgres::edit_job::tag_keys;
+use crate::postgres::edit_jobs::tag_keys;
 use crate::postgres::error::{PostgresError, TransactionFailure};
 use crate::postgres::{PostgresSettings, PostgresStore};
 use crate::search::search_text;
@@ -161,7 +161,7 @@ pub(super) async fn connect_exclusively(
     let url = format!("{url}{separator}application_name={APPLICATION}");
     let settings = PostgresSettings { connections_max: 1, ..PostgresSettings::default() };
     let store = PostgresStore::connect(&url, settings, codec).await?;
-    let client = store.pool.get().await.map_err(|error| store_error(error.into()))?;
+    let client = store.database.pool.get().await.map_err(|error| store_error(error.into()))?;
     let no_timeouts = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
     client.batch_execute(no_timeouts).await.map_err(failed)?;
     let mut users = users(&client).await?;

@@ -8,6 +8,7 @@ mod contention;
 mod damage;
 mod database;
 mod dump;
+mod edit_groups;
 mod equivalence;
 mod failures;
 mod sample;

@@ -13,7 +13,6 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use deadpool_postgres::Transaction;
 use kalends_domain::Lifecycle;
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
@@ -27,7 +26,7 @@ use crate::postgres::columns::{run_columns, state_columns};
 use crate::postgres::error::PostgresError;
 use crate::postgres::pause::{CLOCK_AND_PAUSE, clock_and_pause_of};
 use crate::postgres::row::{attempts, get, run, state, unsigned};
-use crate::postgres::transaction::{Operation, execute, query};
+use crate::postgres::transaction::{Operation, Transaction, execute, query};
 use crate::record::{JobKey, RunId};
 use crate::run_state::{self, JobRow, RunRow};
 use batch::Batch;
@@ -60,6 +59,8 @@ pub(super) struct Commit {
 
 impl Operation for Commit {
     type Output = Vec<RunWriteResult>;
+
+    const READS_FIRST: bool = true;
 
     async fn perform(
         &mut self,
@@ -99,6 +100,10 @@ const READ_RUNS: &str = concat!(
             WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)
      ORDER BY r.id FOR UPDATE OF r"
 );
+
+/// Draws this many ids of runs.
+pub(super) const DRAW_RUN_IDS: &str =
+    "SELECT nextval('run_ids') AS id FROM generate_series(1, $1::bigint)";
 
 fn run_row(row: &Row) -> Result<(RunId, RunRow), StoreError> {
     let (last_token, attempts) = (unsigned(row, "last_token")?, attempts(row)?);
@@ -145,7 +150,6 @@ impl Commit {
                              UNION SELECT job FROM runs WHERE id = ANY ($2::bigint[]))
              ORDER BY s.job FOR UPDATE OF s"
         );
-        let draw = "SELECT nextval('run_ids') AS id FROM generate_series(1, $1::bigint)";
         let (jobs, runs) = self.named();
         let ending = self.ending();
         let begun =
@@ -156,7 +160,7 @@ impl Commit {
             transaction.prepare_cached(share),
             transaction.prepare_cached(lock),
             transaction.prepare_cached(READ_RUNS),
-            transaction.prepare_cached(draw),
+            transaction.prepare_cached(DRAW_RUN_IDS),
             transaction.prepare_cached(CLOCK_AND_PAUSE),
         )?;
         let (lock_on, read_on): ([&(dyn ToSql + Sync); 2], [&(dyn ToSql + Sync); 2]) =

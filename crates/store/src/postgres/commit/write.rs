@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use deadpool_postgres::Transaction;
 use kalends_domain::{ClosedRun, HistoryEntry, Micros};
 use kalends_recurrence::Instant;
-use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
+use crate::postgres::arrays::{Column, column, state_arrays, write_rows};
 use crate::postgres::code::Code;
 use crate::postgres::columns::{
     closed_run_columns, entry_columns, progress_columns, run_columns, state_columns,
@@ -15,7 +14,7 @@ use crate::postgres::columns::{
 use crate::postgres::commit::batch::Changes;
 use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::error::PostgresError;
-use crate::postgres::transaction::execute;
+use crate::postgres::transaction::Transaction;
 use crate::record::{JobKey, JobState, RunId};
 use crate::run_reports::count_rows;
 use crate::run_state::RunRow;
@@ -41,38 +40,6 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// One column of all rows, as an array parameter.
-type Column = Box<dyn ToSql + Send + Sync>;
-
-fn column<T, C>(rows: &[T], value: impl Fn(&T) -> C) -> Column
-where
-    Vec<C>: ToSql + Send + Sync + 'static,
-{
-    Box::new(rows.iter().map(value).collect::<Vec<_>>())
-}
-
-/// Executes a statement, if there are rows. All of them are locked or new, so a smaller number of
-/// written rows is an error.
-async fn write_rows(
-    transaction: &Transaction<'_>,
-    (number, what): (usize, &str),
-    sql: &str,
-    columns: Vec<Column>,
-) -> Result<(), PostgresError> {
-    if number == 0 {
-        return Ok(());
-    }
-    let columns: Vec<_> = columns.iter().map(|column| &**column as &(dyn ToSql + Sync)).collect();
-    let written = execute(transaction, sql, &columns).await?;
-    match u64::try_from(number) == Ok(written) {
-        true => Ok(()),
-        false => {
-            let message = format!("{written} of {number} {what} were there to be written");
-            Err(StoreError::Failed(message).into())
-        }
-    }
-}
-
 async fn write_states(
     transaction: &Transaction<'_>,
     states: &[(JobKey, JobState)],
@@ -92,20 +59,11 @@ async fn write_states(
     );
     let mut entries: BTreeMap<JobKey, i64> = BTreeMap::new();
     history.iter().for_each(|(job, _)| *entries.entry(*job).or_default() += 1);
-    let columns = vec![
+    let mut columns = vec![
         column(states, |(job, _)| job.0),
         column(states, |(job, _)| entries.get(job).copied().unwrap_or_default()),
-        column(states, |(_, state)| state.lifecycle.code()),
-        column(states, |(_, state)| state.due.map(Instant::ticks)),
-        column(states, |(_, state)| state.used.cast_signed()),
-        column(states, |(_, state)| state.last_execution.map(Instant::ticks)),
-        column(states, |(_, state)| state.executions.cast_signed()),
-        column(states, |(_, state)| state.failures.cast_signed()),
-        column(states, |(_, state)| state.faulted.cast_signed()),
-        column(states, |(_, state)| state.finished.map(Instant::ticks)),
-        column(states, |(_, state)| state.consecutive_failures.cast_signed()),
-        column(states, |(_, state)| state.skip_until.map(Instant::ticks)),
     ];
+    columns.extend(state_arrays(states, |(_, state)| state));
     write_rows(transaction, (states.len(), "states"), sql, columns).await
 }
 
@@ -153,7 +111,7 @@ async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(
 }
 
 /// The columns that change while a run is open, the last token and the attempts.
-fn progress(runs: &[RunRow]) -> [Column; 12] {
+fn progress(runs: &[RunRow]) -> [Column<'_>; 12] {
     [
         column(runs, |row| row.run.progress.role.code()),
         column(runs, |row| i64::from(row.run.progress.retry)),

@@ -105,6 +105,23 @@ fn runs_begin_and_finish_while_another_job_of_the_collection_is_edited() {
     });
 }
 
+#[test]
+fn runs_begin_and_finish_without_the_locks_of_job_definitions() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
+        let jobs = due_jobs(&store, 1).await;
+        let held = hold(&database, "SELECT FROM jobs FOR UPDATE").await;
+        let begun = store.commit(vec![begin(&jobs[0], Some(NodeId(1)))]).await.unwrap();
+        let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else {
+            panic!("{begun:?}")
+        };
+        let finished = store.commit(vec![finish(run, claim.token)]).await.unwrap();
+        assert_eq!(finished, [RunWriteResult::Done]);
+        held.batch_execute("ROLLBACK").await.unwrap();
+    });
+}
+
 /// The rows of a large collection are removed after its deletion, some at a time.
 #[test]
 fn a_deleted_collection_is_invisible_at_once_and_removed_in_steps() {

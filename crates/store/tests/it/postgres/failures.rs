@@ -13,7 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::database::{TestDatabase, codec};
+use super::database::{TestDatabase, codec, settings};
+use super::edit_groups::{Blocked, decide_put};
 use super::sample::{due_jobs, job_path, put, put_collection, put_job, standard, try_put_job};
 use super::with_server;
 
@@ -140,8 +141,9 @@ enum Cut {
     Frozen,
 }
 
-/// A proxy between a node and the server. It interrupts the next commit once it is armed.
-async fn proxy(server: SocketAddr, cut: Cut, armed: Arc<AtomicBool>) -> SocketAddr {
+/// A proxy between a node and the server. It interrupts a commit: the next one if `commits` is 1, the
+/// one after if it is 2, none if it is 0.
+async fn proxy(server: SocketAddr, cut: Cut, commits: Arc<AtomicU32>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -152,12 +154,15 @@ async fn proxy(server: SocketAddr, cut: Cut, armed: Arc<AtomicBool>) -> SocketAd
             let (mut from_server, mut to_server) = server.into_split();
             let answers =
                 tokio::spawn(async move { tokio::io::copy(&mut from_server, &mut to_node).await });
-            let armed = armed.clone();
+            let commits = commits.clone();
             tokio::spawn(async move {
                 let mut bytes = vec![0; 65_536];
                 while let Ok(read @ 1..) = from_node.read(&mut bytes).await {
                     let is_commit = bytes[..read].windows(7).any(|text| text == b"COMMIT\0");
-                    if !(is_commit && armed.swap(false, Ordering::Relaxed)) {
+                    let count = |left: u32| left.checked_sub(1);
+                    let count =
+                        || commits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+                    if !(is_commit && count() == Ok(1)) {
                         to_server.write_all(&bytes[..read]).await.unwrap();
                         continue;
                     }
@@ -190,18 +195,48 @@ fn an_interrupted_commit_is_unknown_and_never_partial() {
             let database = TestDatabase::create().await;
             let direct = database.connect().await;
             put_collection(&direct, "c", standard()).await;
-            let armed = Arc::new(AtomicBool::new(false));
+            let commits = Arc::new(AtomicU32::new(0));
             let (server, name) = address(&database.url);
-            let through = proxy(server, cut, armed.clone()).await;
+            let through = proxy(server, cut, commits.clone()).await;
             let url = format!("postgres://kalends@{through}/{name}");
             let store = PostgresStore::connect(&url, short_deadlines(), codec(1)).await.unwrap();
-            armed.store(true, Ordering::Relaxed);
+            commits.store(1, Ordering::Relaxed);
             let cut_off =
                 timeout(CALL_TIME_MAX, try_put_job(&store, "j", put(None))).await.unwrap();
             assert!(matches!(cut_off, Err(StoreError::Unknown(_))), "{cut_off:?}");
             // An edit of the same job waits for the interrupted one.
             let again = put_job(&direct, "j", put(None)).await;
             assert_eq!(again.version, if is_done { 2 } else { 1 });
+            assert_eq!(direct.check().await.unwrap(), [""; 0]);
+            put_job(&store, "next", put(None)).await;
+        });
+    }
+}
+
+#[test]
+fn an_interrupted_commit_of_several_edits_is_unknown_for_all_and_not_repeated() {
+    for (cut, version) in [(Cut::Before, None), (Cut::After, Some(1))] {
+        with_server(async move {
+            let database = TestDatabase::create().await;
+            let direct = database.connect().await;
+            put_collection(&direct, "c", standard()).await;
+            let commits = Arc::new(AtomicU32::new(0));
+            let (server, name) = address(&database.url);
+            let through = proxy(server, cut, commits.clone()).await;
+            let url = format!("postgres://kalends@{through}/{name}");
+            let store = PostgresStore::connect(&url, settings(), codec(1)).await.unwrap();
+            let blocked = Blocked::new(&store, &database).await;
+            // After that of the first edit.
+            commits.store(2, Ordering::Relaxed);
+            let edits = ["a", "b", "c"].map(|name| (name, decide_put()));
+            let outcomes = timeout(CALL_TIME_MAX * 5, blocked.release(edits.into())).await.unwrap();
+            for outcome in outcomes {
+                assert!(matches!(outcome, Err(StoreError::Unknown(_))), "{outcome:?}");
+            }
+            for name in ["a", "b", "c"] {
+                let job = direct.job(job_path(name)).await.unwrap();
+                assert_eq!(job.map(|(job, _)| job.version), version);
+            }
             assert_eq!(direct.check().await.unwrap(), [""; 0]);
             put_job(&store, "next", put(None)).await;
         });
@@ -294,7 +329,8 @@ fn crashing_server() {
         put_collection(&*store, "c", standard()).await;
         let stop = Arc::new(AtomicBool::new(false));
         let mut writers = JoinSet::new();
-        for writer in 0..4 {
+        // Many, so that they share transactions.
+        for writer in 0..24 {
             let (store, stop) = (store.clone(), stop.clone());
             writers.spawn(async move {
                 let (mut acknowledged, mut failed) = (Vec::new(), 0);
@@ -375,9 +411,9 @@ fn a_node_that_stops_inside_a_transaction_blocks_others_for_a_short_time() {
         let database = TestDatabase::create().await;
         let direct = database.connect().await;
         due_jobs(&direct, 1).await;
-        let armed = Arc::new(AtomicBool::new(false));
+        let commits = Arc::new(AtomicU32::new(0));
         let (server, name) = address(&database.url);
-        let through = proxy(server, Cut::Frozen, armed.clone()).await;
+        let through = proxy(server, Cut::Frozen, commits.clone()).await;
         let url = format!("postgres://kalends@{through}/{name}");
         // The call of the stopped node itself has no relevant limit.
         let settings = PostgresSettings {
@@ -386,9 +422,9 @@ fn a_node_that_stops_inside_a_transaction_blocks_others_for_a_short_time() {
             ..PostgresSettings::default()
         };
         let frozen = PostgresStore::connect(&url, settings, codec(1)).await.unwrap();
-        armed.store(true, Ordering::Relaxed);
+        commits.store(1, Ordering::Relaxed);
         let stopped = tokio::spawn(async move { try_put_job(&frozen, "j0", put(None)).await });
-        while armed.load(Ordering::Relaxed) {
+        while commits.load(Ordering::Relaxed) > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(put_job(&direct, "j0", put(None)).await.version, 2, "it was rolled back");

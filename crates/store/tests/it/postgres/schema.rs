@@ -41,7 +41,7 @@ fn many_nodes_can_start_concurrently_on_an_empty_database() {
         assert_eq!(tasks.join_all().await, vec![Ok(()); 8]);
         let steps = "SELECT count(*) FROM schema_steps";
         let steps: i64 = database.client().await.query_one(steps, &[]).await.unwrap().get(0);
-        assert_eq!(steps, 17);
+        assert_eq!(steps, 18);
     });
 }
 
@@ -67,11 +67,11 @@ fn a_schema_of_a_newer_version_is_refused() {
     with_server(async {
         let database = TestDatabase::create().await;
         database.connect().await;
-        let newer = "INSERT INTO schema_steps (number, name) VALUES (18, 'of the future')";
+        let newer = "INSERT INTO schema_steps (number, name) VALUES (19, 'of the future')";
         database.client().await.execute(newer, &[]).await.unwrap();
         let refused = PostgresStore::connect(&database.url, settings(), codec(1)).await;
         let Err(error) = refused else { panic!("{refused:?}") };
-        assert_eq!(error, StoreError::TooNew { found: 18, known: 17 });
+        assert_eq!(error, StoreError::TooNew { found: 19, known: 18 });
     });
 }
 
@@ -83,8 +83,7 @@ fn the_integrity_check_finds_every_kind_of_damage() {
         let jobs = due_jobs(&store, 2).await;
         store.commit(vec![begin(&jobs[0], Some(NodeId(1)))]).await.unwrap();
         assert_eq!(store.check().await.unwrap(), [""; 0]);
-        let damage = "ALTER TABLE runs DROP CONSTRAINT runs_job_fkey;
-            INSERT INTO history (job, started, ended, expected, status, message, retry, repeat, role)
+        let damage = "INSERT INTO history (job, started, ended, expected, status, message, retry, repeat, role)
                 VALUES (999, 0, 0, 0, 0, '\"\"', 0, 0, 0);
             INSERT INTO ledger (job, first_at, last_at, generation, count, cause, disposition, closed)
                 VALUES (999, 0, 0, 0, 0, 0, 0, 0);
@@ -96,11 +95,14 @@ fn the_integrity_check_finds_every_kind_of_damage() {
             INSERT INTO due_floors SELECT id, 9000000000000000000 FROM collections;
             INSERT INTO runs SELECT id + 100, 999, generation, scheduled, cause, repeat, role, retry,
                 redelivery, next_at, first_started, owner, token, lease_until, last_token FROM runs;
+            INSERT INTO states (job, collection_id, generation, enabled, lifecycle, used, executions,
+                failures, faulted, entries) VALUES (999, 1, 1, true, 0, 0, 0, 0, 0, 0);
             UPDATE jobs SET definition = '{}' WHERE key = 1;";
         database.client().await.batch_execute(damage).await.unwrap();
         let found = store.check().await.unwrap();
         for expected in [
-            "belongs to no job",
+            "run 101 belongs to no job",
+            "state 999 belongs to no job",
             "history of no job: 999",
             "ledger of no job: 999",
             "note 997 belongs to nothing",
