@@ -19,6 +19,7 @@ import certificate
 import oauth_checks
 import queue_checks
 import service_bus_checks
+import sign_in_checks
 import tls_checks
 from api import Api
 from parts import PATIENCE, Azurite, Kalends, Node, RabbitMQ
@@ -146,12 +147,31 @@ def main(binary):
         checks.group("services that are not there", queue_checks.nowhere, nowhere)
         checks.group("brokers that are not there", service_bus_checks.nowhere, nowhere, KEY_NAME, KEY)
         checks.group("secrets", secrets, servers, [guarded, encrypted.guarded])
+        sign_in(checks, start, lambda name, **settings: Kalends(binary, folder(name), **settings))
     finally:
         for part in reversed(parts):
             part.stop()
         shutil.rmtree(scratch)
     print(f"services: {checks.passed} passed, {checks.failed} failed", flush=True)
     return 1 if checks.failed else 0
+
+
+def sign_in(checks, start, kalends):
+    """Checks sign-in to the web console at an identity provider."""
+    provider = Node("identity_provider.mjs", sign_in_checks.CLIENTS)
+    settings = sign_in_checks.settings
+    try:
+        server = start(kalends("sign-in", **settings(provider)))
+        checks.group("sign-in at a provider", sign_in_checks.sign_in, server, provider)
+        checks.group("sign-ins that are refused", sign_in_checks.refusals, server)
+        wrong = start(kalends("wrong-secret", **settings(provider, secret=sign_in_checks.WRONG_SECRET)))
+        checks.group("a wrong client secret", sign_in_checks.wrong_secret, wrong, provider)
+        public = start(kalends("public-client", **settings(provider, sign_in_checks.PUBLIC_CLIENT, None)))
+        checks.group("a public client", sign_in_checks.public_client, public, provider)
+        checks.group("a provider that is down", sign_in_checks.provider_down, server, provider)
+        checks.group("secrets of sign-in", sign_in_checks.secrets, [server, wrong, public])
+    finally:
+        provider.stop()
 
 
 def secrets(checks, servers, targets):

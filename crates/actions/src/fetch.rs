@@ -5,16 +5,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Limited};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
 use kalends_domain::{
     CollectionName, CollectionPath, EgressMode, EgressPolicy, GroupName, GroupPath, NameError,
-    SubscriptionId,
+    Secret, SubscriptionId,
 };
 use kalends_environment::Entropy;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::{Host, Position, Url};
 
 use crate::egress::{Destination, Egress, EgressSettings, Identity};
@@ -43,6 +46,41 @@ pub enum FetchError {
     Timeout,
 }
 
+/// Characters that are encoded in client credentials. Not those of ids and secrets that need no
+/// encoding: some servers do not decode.
+const FORM_VALUE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Credentials of this server at another one, sent as HTTP Basic (RFC 6749, section 2.3.1).
+#[derive(Clone, Copy, Debug)]
+pub struct ClientSecret<'a> {
+    /// Client id.
+    pub id: &'a str,
+    /// Client secret.
+    pub secret: &'a Secret,
+}
+
+impl ClientSecret<'_> {
+    fn authorization(&self) -> String {
+        let encode = |text| utf8_percent_encode(text, FORM_VALUE);
+        let pair = format!("{}:{}", encode(self.id), encode(self.secret.reveal()));
+        format!("Basic {}", STANDARD.encode(pair))
+    }
+}
+
+/// The content of a POST.
+struct Form {
+    body: String,
+    authorization: Option<String>,
+}
+
+/// The response to a form.
+pub struct FormResponse {
+    /// HTTP status: 200 or 4xx.
+    pub status: u16,
+    /// The body, which may contain credentials.
+    pub body: Vec<u8>,
+}
+
 /// Downloads documents over checked connections.
 #[derive(Clone)]
 pub struct Fetcher(Egress);
@@ -57,10 +95,38 @@ impl Fetcher {
 
     /// Downloads a document of at most `bytes_max` bytes.
     pub async fn fetch(&self, url: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+        Ok(self.exchange(url, None, bytes_max).await?.body)
+    }
+
+    /// Posts a form and downloads the response of at most `bytes_max` bytes. Redirects are not
+    /// followed.
+    pub async fn post_form(
+        &self,
+        url: &str,
+        body: String,
+        client: Option<ClientSecret<'_>>,
+        bytes_max: usize,
+    ) -> Result<FormResponse, FetchError> {
+        let authorization = client.map(|client| client.authorization());
+        self.exchange(url, Some(Form { body, authorization }), bytes_max).await
+    }
+
+    async fn exchange(
+        &self,
+        url: &str,
+        form: Option<Form>,
+        bytes_max: usize,
+    ) -> Result<FormResponse, FetchError> {
         let url = Url::parse(url).ok().filter(is_trusted).ok_or(FetchError::InvalidUrl)?;
-        let fetched = tokio::time::timeout(FETCH_TIMEOUT, download(&self.0, &url, bytes_max)).await;
+        let download = download(&self.0, &url, form, bytes_max);
+        let fetched = tokio::time::timeout(FETCH_TIMEOUT, download).await;
         fetched.unwrap_or(Err(FetchError::Timeout))
     }
+}
+
+/// A URL in its normal form, if TLS or the loopback interface protects what is sent there.
+pub fn trusted_url(text: &str) -> Option<String> {
+    Url::parse(text).ok().filter(is_trusted).map(String::from)
 }
 
 /// Whether TLS or the loopback interface protects the response from forgery.
@@ -86,26 +152,47 @@ pub(crate) fn server_collection() -> Result<CollectionPath, NameError> {
     })
 }
 
-async fn download(egress: &Egress, url: &Url, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+async fn download(
+    egress: &Egress,
+    url: &Url,
+    form: Option<Form>,
+    bytes_max: usize,
+) -> Result<FormResponse, FetchError> {
+    let is_form = form.is_some();
     let collection = server_collection().map_err(unreachable)?;
     let to = Destination::of_url(url, &collection).ok_or(FetchError::InvalidUrl)?;
     let connected = egress.connect(&to, &Identity::none(), &AttemptTimer::default()).await;
     let stream = connected.map_err(unreachable)?;
-    let request = Request::get(&url[Position::BeforePath..Position::AfterQuery])
+    let target = &url[Position::BeforePath..Position::AfterQuery];
+    let (mut request, body) = match form {
+        None => (Request::get(target), Bytes::new()),
+        Some(Form { body, authorization }) => {
+            let post = Request::post(target)
+                .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+            let request = match authorization {
+                Some(authorization) => post.header(header::AUTHORIZATION, authorization),
+                None => post,
+            };
+            (request, body.into())
+        }
+    };
+    request = request
         .header(header::HOST, &url[Position::BeforeHost..Position::AfterPort])
         .header(header::ACCEPT, "application/json")
-        .header(header::ACCEPT_ENCODING, "identity")
-        .body(Empty::<Bytes>::new())
-        .map_err(unreachable)?;
+        .header(header::ACCEPT_ENCODING, "identity");
+    let request = request.body(Full::new(body)).map_err(unreachable)?;
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(unreachable)?;
     let driver = tokio::spawn(connection);
     let read = async {
         let response = sender.send_request(request).await.map_err(unreachable)?;
-        if response.status() != hyper::StatusCode::OK {
-            return Err(FetchError::Status(response.status().as_u16()));
+        let status = response.status();
+        // The body of a refused form has the reason.
+        if status != hyper::StatusCode::OK && !(is_form && status.is_client_error()) {
+            return Err(FetchError::Status(status.as_u16()));
         }
         let body = Limited::new(response.into_body(), bytes_max).collect().await;
-        body.map(|body| body.to_bytes().to_vec()).map_err(|_| FetchError::Length)
+        let body = body.map_err(|_| FetchError::Length)?.to_bytes().to_vec();
+        Ok(FormResponse { status: status.as_u16(), body })
     };
     let result = read.await;
     driver.abort();
@@ -119,6 +206,14 @@ fn unreachable(error: impl Error + Send + Sync + 'static) -> FetchError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn client_credentials_are_encoded_only_where_necessary() {
+        let secret = Secret::new("a:b+~c".to_owned());
+        let client = ClientSecret { id: "6c55a6f0-6593.x_y", secret: &secret };
+        let expected = STANDARD.encode("6c55a6f0-6593.x_y:a%3Ab%2B~c");
+        assert_eq!(client.authorization(), format!("Basic {expected}"));
+    }
 
     #[test]
     fn only_https_and_loopback_urls_are_trusted() {

@@ -32,7 +32,7 @@ mod user_agent;
 pub use egress::{EgressSettings, ParseProxyError, Proxy};
 pub use endpoints::{AmqpEndpoint, AmqpLogin, Endpoint, ParseEndpointError, Services};
 pub use executor::{ActionExecutor, AttemptFuture, AttemptReport, AttemptRequest, PrewarmFuture};
-pub use fetch::{FetchError, Fetcher};
+pub use fetch::{ClientSecret, FetchError, Fetcher, FormResponse, trusted_url};
 pub use idempotency_key::{RunIdentity, idempotency_key};
 pub use network_executor::{ExecutorSettings, NetworkExecutor};
 pub use redaction::{HTTP_PLACEHOLDER as REDACTED, redact_parameters};

@@ -25,7 +25,7 @@ mod words;
 pub use address::{CollectionAddress, JobAddress};
 pub use api::{Answer, Api};
 pub use asset::{Asset, asset, speculation_rules};
-pub use pages::respond;
+pub use pages::{is_page, respond};
 pub use screen::Screen;
 pub use view::{PageRequest, SignInMethod};
 

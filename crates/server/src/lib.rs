@@ -52,8 +52,8 @@ mod test_runs;
 mod tls;
 
 pub use access::{
-    AccessControl, Authentication, AuthenticationSettings, ClaimGrant, ClaimGrantError, OidcError,
-    OidcProvider, OidcSettings, RateSettings,
+    AccessControl, Authentication, AuthenticationSettings, CALLBACK_PATH, ClaimGrant,
+    ClaimGrantError, CodeFlowSettings, OidcError, OidcProvider, OidcSettings, RateSettings,
 };
 pub use allowed_hosts::AllowedHosts;
 pub use app::{App, Settings, Timeouts};

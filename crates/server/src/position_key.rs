@@ -3,6 +3,7 @@
 //! A position contains numbers that the store counts over all collections, and would show how much
 //! others do. It is therefore encrypted, and valid in the context that it was issued for only. Equal
 //! positions have different texts, so that a client cannot tell whether anything happened in between.
+//! The cookie of a sign-in at an identity provider is protected in the same way.
 
 use std::fmt;
 
@@ -14,8 +15,8 @@ use ring::hmac;
 
 /// Bytes of the salt from which the key of a position is derived.
 const SALT_BYTES: usize = 16;
-/// Characters of a text that is decrypted at most. The longest position is that of a collection,
-/// with two names.
+/// Characters of a text that is decrypted at most. The longest is the cookie of a sign-in with the
+/// URL of a page.
 const TEXT_CHARS_MAX: usize = 1_024;
 
 /// The key that encrypts positions. All nodes have the same, also after a restart, so that a client

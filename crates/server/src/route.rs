@@ -19,6 +19,8 @@ pub(crate) enum Route {
     Live,
     Ready,
     Metrics,
+    /// Sign-in to the web console at the identity provider.
+    SignIn(SignInStep),
     /// The session of the caller in the web console.
     Session,
     Events,
@@ -70,6 +72,15 @@ pub(crate) enum Route {
     Notes,
 }
 
+/// A step of a sign-in at the identity provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignInStep {
+    /// Leads to the provider.
+    Begin,
+    /// The provider leads back.
+    Finish,
+}
+
 impl Route {
     /// Whether a read is cheap: one row of the store, or data in memory.
     pub(crate) fn is_fast_read(&self) -> bool {
@@ -80,6 +91,7 @@ impl Route {
     pub(crate) fn methods(&self) -> &'static str {
         match self {
             Route::Console(_)
+            | Route::SignIn(_)
             | Route::Asset(_)
             | Route::Live
             | Route::Ready
@@ -211,6 +223,8 @@ impl<'a> Segments<'a> {
             ["metrics"] => return Ok(Some(Route::Metrics)),
             ["events"] => return Ok(Some(Route::Events)),
             ["openapi.json"] => return Ok(Some(Route::OpenApi)),
+            ["sign-in", "oidc"] => return Ok(Some(Route::SignIn(SignInStep::Begin))),
+            ["sign-in", "callback"] => return Ok(Some(Route::SignIn(SignInStep::Finish))),
             _ => {}
         }
         if let Some(asset) = asset(self.0) {

@@ -12,6 +12,8 @@ mod system;
 
 use askama::Template;
 
+pub use sign_in::is_page;
+
 use crate::Page;
 use crate::api::{Api, ApiFailure};
 use crate::screen::Screen;

@@ -27,20 +27,23 @@ pub(super) fn page(view: &mut View, request: &PageRequest<'_>) -> PageResult {
     view.title = "Sign in".to_owned();
     let to = request.parameter("to");
     let to = if is_page(&to) { to } else { String::new() };
+    let failure = failure(&request.parameter("failure"));
+    // A failed sign-in comes from another site too, and its message must stay.
+    let may_be_signed_in = request.is_cross_site || request.parameter("resume") == "true";
     rendered(&SignIn {
         to: format!("{}{to}", view.root),
         to_parameter: crate::address::encode(&to),
-        resumes: request.is_cross_site,
+        resumes: failure.is_empty() && may_be_signed_in,
         needs_no_sign_in: request.sign_in == SignInMethod::None,
         has_oidc: request.sign_in == SignInMethod::TokenOrOidc,
-        failure: failure(&request.parameter("failure")),
+        failure,
         view,
     })
 }
 
 /// Whether a text is the URL of a page of the console, relative to its root: no URL of another
 /// server and no other path of this one.
-pub(crate) fn is_page(to: &str) -> bool {
+pub fn is_page(to: &str) -> bool {
     let path = to.split(['?', '#']).next().unwrap_or_default();
     let segments = path.split('/').map(|segment| percent_decode_str(segment).decode_utf8());
     let Ok(segments) = segments.collect::<Result<Vec<_>, _>>() else { return false };
@@ -58,10 +61,17 @@ pub(crate) fn is_page(to: &str) -> bool {
 fn failure(code: &str) -> &'static str {
     match code {
         "" => "",
-        "denied" => "The identity provider denied the sign-in.",
-        "state" => "The sign-in took too long or began in another browser. Try again.",
-        "unavailable" => "The identity provider cannot be reached. Try again later.",
-        _ => "The identity provider returned a token that this server does not accept.",
+        "denied" => "You or the identity provider declined the sign-in.",
+        "expired" => "The sign-in took too long, or began in another tab or browser. Try again.",
+        "unavailable" => "The identity provider cannot be reached at the moment. Try again later.",
+        "misconfigured" => {
+            "The identity provider does not accept requests of this server. An administrator finds the reason in the log."
+        }
+        "no-role" => "Your account has no role on this server. An administrator can give you one.",
+        "too-many" => "There were too many sign-ins from your network. Try again in a minute.",
+        _ => {
+            "The sign-in could not be verified. Try again; an administrator finds the reason in the log."
+        }
     }
 }
 

@@ -207,7 +207,11 @@ fn all_nodes_share_the_tokens_of_a_database() {
 }
 
 #[track_caller]
-fn check_refuses_to_start(arguments: &[&str], environment: &[(&str, &str)], message: &str) {
+pub(crate) fn check_refuses_to_start(
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+    message: &str,
+) {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}", folder.path().join("kalends.db").display());
     let mut command = Command::new(env!("CARGO_BIN_EXE_kalends"));

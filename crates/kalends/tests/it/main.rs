@@ -55,6 +55,8 @@ mod schema;
 mod sessions;
 mod several_nodes;
 mod short_paths;
+mod sign_in_provider;
+mod sign_in_with_oidc;
 mod skips;
 mod small_disk;
 mod store_commands;

@@ -1,5 +1,7 @@
 //! Authenticates requests, counts them against rate limits, and holds the audit log.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderName, Method};
 use kalends_domain::CollectionPath;
 use kalends_store::SessionHash;
@@ -8,6 +10,7 @@ use kalends_wire::{ErrorCode, ErrorDetails, collection_id};
 use crate::access::Caller;
 use crate::access::authentication::{Authentication, Presented, presented_token};
 use crate::access::authorization::Requirement;
+use crate::access::oidc::OidcProvider;
 use crate::access::rate_limit::{RateDecision, RateLimiter, RateSettings};
 use crate::access::session_cookie;
 use crate::access::sessions::StartedSession;
@@ -31,6 +34,8 @@ struct TokenAccess {
     writes: RateLimiter,
     runs: RateLimiter,
     failures: RateLimiter,
+    /// Codes of the identity provider that one address presents.
+    code_exchanges: RateLimiter,
 }
 
 /// The header with the remaining requests of a caller, and their number.
@@ -55,6 +60,7 @@ impl AccessControl {
             writes: RateLimiter::new(rates.writes),
             runs: RateLimiter::new(rates.runs),
             failures: RateLimiter::new(rates.failures),
+            code_exchanges: RateLimiter::new(rates.failures),
         };
         AccessControl { tokens: Some(tokens), audit }
     }
@@ -106,6 +112,19 @@ impl AccessControl {
                 Err(ErrorDetails::one(ErrorCode::InvalidRequest, "", message).into())
             }
         }
+    }
+
+    /// The identity provider, if users can sign in there.
+    pub(crate) fn sign_in_provider(&self) -> Option<&OidcProvider> {
+        self.tokens.as_ref()?.authentication.sign_in_provider()
+    }
+
+    /// Counts a response of the identity provider against the rate limit of the client address: a
+    /// code costs a request to the provider.
+    pub(crate) fn allows_code_exchange(&self, app: &App, client: Client) -> bool {
+        let Some(tokens) = &self.tokens else { return true };
+        let decision = tokens.code_exchanges.take(&address_key(client), app.now());
+        matches!(decision, RateDecision::Allowed { .. })
     }
 
     /// Ends a session.
@@ -186,8 +205,7 @@ impl TokenAccess {
         }
         let now = app.now();
         let token = presented_token(headers).map(|id| Caller::id_of_token(&id));
-        let address = format!("address:{}", ClientNetwork::from(client)).into();
-        let sources = std::iter::once(address).chain(token);
+        let sources = std::iter::once(address_key(client)).chain(token);
         let waits = sources.filter_map(|source| match self.failures.take(&source, now) {
             RateDecision::Allowed { .. } => None,
             RateDecision::Exceeded { retry_after } => Some(retry_after),
@@ -197,6 +215,10 @@ impl TokenAccess {
             Some(retry_after) => too_many("Too many invalid tokens", retry_after),
         }
     }
+}
+
+fn address_key(client: Client) -> Arc<str> {
+    format!("address:{}", ClientNetwork::from(client)).into()
 }
 
 fn too_many(message: &str, retry_after: u64) -> ApiError {

@@ -147,7 +147,7 @@ impl Authentication {
             }
             SessionIdentity::Oidc { subject, name, grants } => self.oidc.as_ref().map(|oidc| {
                 let grants = grants.into_iter().filter(|grant| oidc.grants(grant)).collect();
-                Caller::of_subject(&subject, name.as_deref(), None, grants)
+                Caller::of_subject(&subject, name.as_deref(), grants)
             }),
         };
         let caller = caller.ok_or_else(ended)?;
@@ -161,6 +161,11 @@ impl Authentication {
         caller: &Caller,
     ) -> Result<StartedSession, ApiError> {
         self.sessions.start(app, caller, self.start_token).await
+    }
+
+    /// The identity provider, if users can sign in there.
+    pub(super) fn sign_in_provider(&self) -> Option<&OidcProvider> {
+        self.oidc.as_deref().filter(|oidc| oidc.has_sign_in())
     }
 
     pub(super) async fn end_session(&self, app: &App, hash: SessionHash) -> Result<(), ApiError> {

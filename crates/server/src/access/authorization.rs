@@ -56,6 +56,7 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
         Route::RunCounts => (Requirement::Token, "Microsoft.Scheduler/runCounts/read"),
         // The handler leaves out what only readers of everything may see.
         Route::Node => (Requirement::Token, "Microsoft.Scheduler/node/read"),
+        Route::SignIn(_) => (Requirement::Nothing, "Microsoft.Scheduler/sessions/write"),
         Route::Session if deletes => (Requirement::Token, "Microsoft.Scheduler/sessions/delete"),
         Route::Session => (Requirement::Token, "Microsoft.Scheduler/sessions/write"),
         // Each subscriber receives the events of the collections that it may read.

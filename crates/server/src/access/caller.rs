@@ -17,7 +17,7 @@ pub(crate) struct Caller {
     pub(crate) credential: Credential,
     /// When the credential expires; `None` if it does not.
     pub(crate) expires: Option<Instant>,
-    grants: Arc<[Grant]>,
+    pub(super) grants: Arc<[Grant]>,
 }
 
 /// The credential that authenticated a caller.
@@ -76,15 +76,9 @@ impl Caller {
     }
 
     /// The user of an identity provider with this claim `sub`.
-    pub(crate) fn of_subject(
-        subject: &str,
-        name: Option<&str>,
-        expires: Option<Instant>,
-        grants: Arc<[Grant]>,
-    ) -> Caller {
+    pub(crate) fn of_subject(subject: &str, name: Option<&str>, grants: Arc<[Grant]>) -> Caller {
         let id = format!("{OIDC}{subject}").into();
-        let caller = Caller::new(id, name.map(Arc::from), Credential::Oidc, grants);
-        Caller { expires, ..caller }
+        Caller::new(id, name.map(Arc::from), Credential::Oidc, grants)
     }
 
     /// The claim `sub` of a user of an identity provider.

@@ -27,7 +27,11 @@ mod token_cache;
 pub use access_control::AccessControl;
 pub use authentication::{Authentication, AuthenticationSettings};
 pub(crate) use caller::{Caller, Credential};
-pub use oidc::{ClaimGrant, ClaimGrantError, OidcError, OidcProvider, OidcSettings};
+pub use oidc::{
+    CALLBACK_PATH, ClaimGrant, ClaimGrantError, CodeFlowSettings, OidcError, OidcProvider,
+    OidcSettings,
+};
+pub(crate) use oidc::{PendingSignIn, SIGN_IN_TIME, SignInFailure};
 pub use rate_limit::RateSettings;
 pub(crate) use session_cookie::{SESSION_COOKIE, cookie, set_cookie};
 pub(crate) use sessions::StartedSession;

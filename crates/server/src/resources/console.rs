@@ -70,9 +70,10 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
 }
 
 fn sign_in_method(app: &App) -> SignInMethod {
-    match app.access.is_single_user() {
-        true => SignInMethod::None,
-        false => SignInMethod::Token,
+    match (app.access.is_single_user(), app.access.sign_in_provider()) {
+        (true, _) => SignInMethod::None,
+        (false, None) => SignInMethod::Token,
+        (false, Some(_)) => SignInMethod::TokenOrOidc,
     }
 }
 

@@ -28,6 +28,7 @@ mod run_counts;
 mod runs;
 mod search;
 mod session;
+mod sign_in;
 mod skip;
 mod statistics;
 mod test_run;
@@ -58,7 +59,7 @@ use crate::origin_policy;
 use crate::protocol::Protocol;
 use crate::request::{Query, ignore_body, invalid};
 use crate::response::{ApiError, ApiResponse};
-use crate::route::{PathForm, Route, route};
+use crate::route::{PathForm, Route, SignInStep, route};
 
 /// A parsed request with its caller.
 pub(crate) struct RequestContext {
@@ -312,6 +313,8 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Ready => Ok(health::ready(&request.app).await),
         Route::Metrics => Ok(metrics::page(&request.app).await),
         Route::Session => Box::pin(session::change(request)).await,
+        Route::SignIn(SignInStep::Begin) => Box::pin(sign_in::begin(request)).await,
+        Route::SignIn(SignInStep::Finish) => Box::pin(sign_in::finish(request)).await,
         Route::Events => Box::pin(events::stream(request)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Me => me::describe(&request),

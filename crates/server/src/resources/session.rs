@@ -1,11 +1,11 @@
 //! The session of a caller in the web console: `POST /api/session` signs in, `DELETE` signs out.
 
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use kalends_store::SessionHash;
 use kalends_wire::{ErrorCode, ErrorDetails, Json};
 
 use super::{HandlerResult, RequestContext};
-use crate::access::{Credential, SESSION_COOKIE, StartedSession, cookie, set_cookie};
+use crate::access::{Caller, Credential, SESSION_COOKIE, StartedSession, cookie, set_cookie};
 use crate::response::{ApiError, ApiResponse};
 
 const SAME_SITE: &str = "Strict";
@@ -20,7 +20,8 @@ pub(super) async fn change(request: RequestContext) -> HandlerResult {
 
 /// Begins a session of the caller, whom a token has authenticated.
 async fn sign_in(request: &RequestContext) -> HandlerResult {
-    let session = start(request, &request.caller).await?;
+    let previous = session_of_browser(&request.headers);
+    let session = start(request, &request.caller, previous).await?;
     let expires = Json::String(session.expires.to_string().into());
     let body = Json::Object(vec![("expires".into(), expires)]);
     Ok(with_session(ApiResponse::json(StatusCode::CREATED, &body), &session))
@@ -29,14 +30,19 @@ async fn sign_in(request: &RequestContext) -> HandlerResult {
 /// Begins a session with a new id. The session that the browser had before ends.
 pub(super) async fn start(
     request: &RequestContext,
-    caller: &crate::access::Caller,
+    caller: &Caller,
+    previous: Option<SessionHash>,
 ) -> Result<StartedSession, ApiError> {
     let session = request.app.access.start_session(&request.app, caller).await?;
-    let previous = cookie(&request.headers, SESSION_COOKIE).and_then(SessionHash::of);
     if let Some(previous) = previous {
         request.app.access.end_session(&request.app, previous).await?;
     }
     Ok(session)
+}
+
+/// The session whose cookie a browser sends, valid or not.
+pub(super) fn session_of_browser(headers: &HeaderMap) -> Option<SessionHash> {
+    cookie(headers, SESSION_COOKIE).and_then(SessionHash::of)
 }
 
 /// Adds the cookie of a session to a response.

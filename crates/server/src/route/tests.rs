@@ -118,7 +118,7 @@ fn invalid_names_are_rejected() {
 /// document.
 fn index(route: &Route) -> usize {
     match route {
-        Route::Console(_) | Route::Asset(_) => 0,
+        Route::Console(_) | Route::Asset(_) | Route::SignIn(_) => 0,
         Route::Live => 1,
         Route::Ready => 2,
         Route::OpenApi => 3,

@@ -4,12 +4,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kalends_actions::Fetcher;
 use kalends_recurrence::Instant;
-use kalends_wire::Json;
 
 use crate::access::oidc::OidcError;
-use crate::access::oidc::public_key::{PublicKey, read_keys, text};
+use crate::access::oidc::discovery::Discovery;
+use crate::access::oidc::public_key::{PublicKey, read_keys};
 use crate::capacity::{RequestSlot, WaitsFor};
 
 /// Age after which the next use starts a refresh in the background.
@@ -18,12 +17,9 @@ const KEYS_TTL: Duration = Duration::from_secs(3_600);
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 /// Minimum interval between two fetches while there are no keys.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// Bytes of a fetched document; that of Azure AD has about twenty thousand.
-const DOCUMENT_BYTES_MAX: usize = 512 * 1024;
 
 pub(super) struct Jwks {
-    fetcher: Fetcher,
-    issuer: String,
+    discovery: Discovery,
     /// `None`: found by OIDC discovery.
     url: Option<String>,
     cached: Mutex<Arc<CachedKeys>>,
@@ -49,14 +45,8 @@ impl CachedKeys {
 pub(super) struct KeysUnavailable;
 
 impl Jwks {
-    pub(super) fn new(fetcher: Fetcher, issuer: String, url: Option<String>) -> Jwks {
-        Jwks {
-            fetcher,
-            issuer,
-            url,
-            cached: Mutex::default(),
-            last_fetch: tokio::sync::Mutex::default(),
-        }
+    pub(super) fn new(discovery: Discovery, url: Option<String>) -> Jwks {
+        Jwks { discovery, url, cached: Mutex::default(), last_fetch: tokio::sync::Mutex::default() }
     }
 
     /// The key with an id. An unknown id causes a fetch, unless the last one is too recent.
@@ -111,43 +101,25 @@ impl Jwks {
         }
         if let Err(error) = self.fetch_and_cache(&mut last_fetch, now).await {
             let error = error.to_string().escape_debug().to_string();
-            tracing::warn!(issuer = self.issuer, error, "fetching the keys of the issuer failed");
+            let issuer = &self.discovery.issuer;
+            tracing::warn!(issuer, error, "fetching the keys of the issuer failed");
         }
     }
 
     async fn fetch(&self) -> Result<Vec<(String, PublicKey)>, OidcError> {
         let url = match &self.url {
             Some(url) => url.clone(),
-            None => self.discover().await?,
+            None => {
+                let jwks = self.discovery.endpoints().await?.jwks;
+                jwks.ok_or_else(|| self.discovery.lacks("jwks_uri"))?
+            }
         };
-        let document = self.fetch_document(&url).await?;
+        let document = self.discovery.fetch(&url).await?;
         let keys = read_keys(&document).map_err(|why| OidcError::document(&url, why))?;
         match keys.is_empty() {
             true => Err(OidcError::document(&url, "it has no key for RS256 or ES256")),
             false => Ok(keys),
         }
-    }
-
-    /// The `jwks_uri` of the OIDC discovery document.
-    async fn discover(&self) -> Result<String, OidcError> {
-        let issuer = self.issuer.trim_end_matches('/');
-        let url = format!("{issuer}/.well-known/openid-configuration");
-        let document = self.fetch_document(&url).await?;
-        let document = Json::parse(&document);
-        let document = document.map_err(|errors| OidcError::document(&url, errors))?;
-        if text(&document, "issuer") != Some(&self.issuer) {
-            let named = text(&document, "issuer").unwrap_or("none");
-            let message = format!("it is of the issuer {named:?}, spell it so");
-            return Err(OidcError::document(&url, message));
-        }
-        let jwks_uri = text(&document, "jwks_uri");
-        let jwks_uri = jwks_uri.ok_or_else(|| OidcError::document(&url, "it names no jwks_uri"))?;
-        Ok(jwks_uri.to_owned())
-    }
-
-    async fn fetch_document(&self, url: &str) -> Result<Vec<u8>, OidcError> {
-        let document = self.fetcher.fetch(url, DOCUMENT_BYTES_MAX).await;
-        document.map_err(|source| OidcError::Fetch { url: url.to_owned(), source })
     }
 
     fn cached(&self) -> Arc<CachedKeys> {
@@ -157,7 +129,7 @@ impl Jwks {
 
 /// Whether less than `time` lies between the two. A request may have read the clock before the fetch
 /// that it waited for.
-fn is_recent(then: Instant, now: Instant, time: Duration) -> bool {
+pub(super) fn is_recent(then: Instant, now: Instant, time: Duration) -> bool {
     is_within(then, now, time) || is_within(now, then, time)
 }
 
@@ -210,8 +182,10 @@ mod tests {
             }
         });
         let entropy = Arc::new(kalends_environment::SystemEntropy);
-        let fetcher = Fetcher::new(kalends_actions::EgressSettings::default(), entropy).unwrap();
-        (provider, Arc::new(Jwks::new(fetcher, "https://issuer.test".into(), Some(address))))
+        let settings = kalends_actions::EgressSettings::default();
+        let fetcher = kalends_actions::Fetcher::new(settings, entropy).unwrap();
+        let discovery = Discovery { fetcher, issuer: "https://issuer.test".into() };
+        (provider, Arc::new(Jwks::new(discovery, Some(address))))
     }
 
     impl Jwks {
