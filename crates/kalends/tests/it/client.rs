@@ -12,6 +12,7 @@ mod runs;
 mod settings;
 mod shells;
 
+mod skips;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

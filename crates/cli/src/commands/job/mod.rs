@@ -14,6 +14,7 @@ mod preview;
 pub(super) mod run;
 mod selection;
 mod show;
+mod skip;
 pub(super) mod watch;
 
 use clap::Subcommand;
@@ -50,6 +51,7 @@ enum JobCommand {
     Preview(preview::Arguments),
     Run(run::Arguments),
     Wait(run::WaitArguments),
+    Skip(skip::Arguments),
     Watch(watch::Arguments),
     Logs(logs::Arguments),
     Explain(explain::Arguments),
@@ -72,6 +74,7 @@ pub(super) fn run(arguments: Arguments, clock: &dyn Clock) -> Result<(), CliErro
         JobCommand::Preview(arguments) => preview::run(&arguments, &session),
         JobCommand::Run(arguments) => run::start(&arguments, &session),
         JobCommand::Wait(arguments) => run::wait(&arguments, &session),
+        JobCommand::Skip(arguments) => skip::run(&arguments, &session),
         JobCommand::Watch(arguments) => watch::run(&arguments, &session),
         JobCommand::Logs(arguments) => logs::run(&arguments, &session),
         JobCommand::Explain(arguments) => explain::run(&arguments, &session),

@@ -74,6 +74,7 @@ fn write_job(job: &Json<'static>, output: &Output, to: &mut dyn Write) -> io::Re
         ("timeout", job.text("properties.timeout").to_owned(), Style::Plain),
         ("jitter", job.text("properties.jitter").to_owned(), Style::Plain),
         ("start time", time("properties.startTime"), Style::Plain),
+        ("skips until", time("properties.status.skipUntil"), Style::Plain),
         ("next run", time("properties.status.nextExecutionTime"), Style::Plain),
         ("last run", time("properties.status.lastExecutionTime"), Style::Plain),
         ("runs", runs, Style::Plain),
