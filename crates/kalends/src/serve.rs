@@ -11,7 +11,7 @@ mod limits;
 mod node;
 mod oidc;
 mod retention;
-mod schedules;
+pub(crate) mod schedules;
 mod secrets;
 mod short_paths;
 mod signing;

@@ -13,12 +13,15 @@ use kalends_environment::Clock;
 use kalends_recurrence::{Definition, Instant, Rule, Settings};
 use kalends_wire::{ErrorDetails, Json, read_definition};
 
+use crate::serve::schedules::ScheduleSettings;
+
 /// Largest file in bytes. A definition has at most 16 KiB.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// List the next occurrences of a schedule
 ///
-/// Reads the schedule from a file with the JSON of a job, from standard input, or from flags.
+/// Reads the schedule from a file with the JSON of a job, from standard input, or from flags. Limits are
+/// those of a server with default settings; give the flags or variables of a server with others.
 ///
 /// Examples:
 ///   kalends next job.json
@@ -56,6 +59,9 @@ pub(crate) struct Arguments {
     /// limit; write {"occurrences": […]} or {"error": {…}} for each line
     #[arg(long, conflicts_with_all = ["file", "Schedule", "limit", "after", "created", "output"])]
     jsonl: bool,
+
+    #[command(flatten)]
+    limits: ScheduleSettings,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,7 +73,7 @@ enum Output {
 }
 
 pub(crate) fn run(arguments: Arguments, clock: &impl Clock) -> anyhow::Result<()> {
-    let settings = Settings::default();
+    let settings = Settings::from(&arguments.limits);
     let now = Instant::from(clock.now());
     let output = io::stdout().lock();
     if arguments.jsonl {

@@ -6,11 +6,11 @@ use kalends_recurrence::{Frequency, IntervalMax, Settings};
 
 use crate::serve::duration::duration;
 
-/// Limits of schedules. They apply to definitions that clients send; jobs of the store keep running
-/// if a limit is lowered.
+/// Limits of schedules, for `kalends serve` and `kalends next`. They apply to definitions that clients
+/// send; jobs of the store keep running if a limit is lowered.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Schedules")]
-pub(super) struct ScheduleSettings {
+pub(crate) struct ScheduleSettings {
     /// Delay of the first run of jobs without a start time, such as PT20S
     #[arg(long, env = "KALENDS_START_DELAY", value_name = "DURATION", default_value = "PT0S", value_parser = duration)]
     start_delay: Duration,

@@ -226,3 +226,34 @@ fn a_closed_output_pipe_is_not_an_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_limits_are_those_of_the_settings_of_a_server() {
+    let long = ["--every", "700d", "--at", "05:15"];
+    check_refused(&long, "", "must be between 1 and 548 (found 700)");
+    let flags = [&long, &["--interval-days", "700", "-n", "2"], &CREATED[..]].concat();
+    let by_flag = kalends(&flags, "");
+    assert!(text(&by_flag.stdout).starts_with("At 05:15 every 700th day"), "{by_flag:?}");
+    let by_variable = |variable: (&str, &str), arguments: &[&str], input: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kalends"))
+            .arg("next")
+            .args(arguments)
+            .env(variable.0, variable.1)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let flags = [&long, &["-n", "2"], &CREATED[..]].concat();
+    let shown = by_variable(("KALENDS_INTERVAL_DAYS", "700"), &flags, "");
+    assert_eq!(shown, text(&by_flag.stdout));
+    let line = r#"{"createdAt":"2026-03-04T12:25:00Z","startTime":"2030-01-01T00:00:00Z"}"#;
+    let months = ("KALENDS_START_MONTHS_AHEAD", "60");
+    let shown = by_variable(months, &["--jsonl"], &format!("{line}\n"));
+    assert_eq!(shown, "{\"occurrences\":[\"2030-01-01T00:00:00Z\"]}\n");
+    // A limit of another value than the server accepts is refused here too.
+    let output = kalends(&["--every", "1d", "--interval-days", "0"], "");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
