@@ -6,7 +6,7 @@
 
 use std::error::Error as _;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +17,6 @@ use hyper::{Request, Response, header};
 use hyper_util::rt::TokioIo;
 use kalends_domain::{AllowEntry, EgressMode, EgressPolicy};
 use kalends_environment::Entropy;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::{Host, Position, Url};
 
@@ -62,20 +61,24 @@ pub enum UserAgentError {
     TooLong(usize),
 }
 
-/// Sends requests to one server, over a keep-alive connection.
+/// Sends requests to one server, over keep-alive connections: one for each request in flight.
 pub struct UserAgent {
     egress: Egress,
     url: Url,
     to: Destination,
-    idle: Mutex<Option<SendRequest<Full<Bytes>>>>,
+    idle: Mutex<Vec<Connection>>,
 }
 
-type Exchange = (SendRequest<Full<Bytes>>, Response<Incoming>);
+type Connection = SendRequest<Full<Bytes>>;
 
 /// The body of a response, which may still be arriving.
 pub struct ResponseBody(Incoming);
 
 impl UserAgent {
+    /// Keep-alive connections that stay open between requests. A server accepts 128 of a client by
+    /// default, which may share its address with others.
+    pub const IDLE_CONNECTIONS_MAX: usize = 16;
+
     /// A client of the server at `url`, whose path and query are ignored. `ca_bundle` has additional CA
     /// certificates in PEM.
     pub fn new(
@@ -112,11 +115,11 @@ impl UserAgent {
         request: Request<Bytes>,
         bytes_max: usize,
     ) -> Result<Response<Vec<u8>>, UserAgentError> {
-        let (mut sender, response) = self.exchange(self.prepare(request)?).await?;
+        let (mut connection, response) = self.exchange(self.prepare(request)?).await?;
         let (head, body) = response.into_parts();
         let body = collect(body, bytes_max).await?;
-        if sender.ready().await.is_ok() {
-            *self.idle.lock().await = Some(sender);
+        if connection.ready().await.is_ok() {
+            self.keep(connection);
         }
         Ok(Response::from_parts(head, body))
     }
@@ -139,14 +142,14 @@ impl UserAgent {
         Ok(request.map(Full::new))
     }
 
-    /// Sends a request over the idle connection, or a new one.
+    /// Sends a request over an idle connection, or a new one.
     async fn exchange(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<Exchange, UserAgentError> {
-        if let Some(mut sender) = self.idle.lock().await.take() {
-            match within(sender.try_send_request(request)).await? {
-                Ok(response) => return Ok((sender, response)),
+    ) -> Result<(Connection, Response<Incoming>), UserAgentError> {
+        while let Some(mut connection) = self.take_idle() {
+            match within(connection.try_send_request(request)).await? {
+                Ok(response) => return Ok((connection, response)),
                 // The server closed the connection; nothing was sent.
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
@@ -154,12 +157,23 @@ impl UserAgent {
                 },
             }
         }
-        let mut sender = self.connect().await?;
-        let sent = within(sender.send_request(request)).await?;
-        Ok((sender, sent.map_err(|error| protocol_error(&error))?))
+        let mut connection = self.connect().await?;
+        let sent = within(connection.send_request(request)).await?;
+        Ok((connection, sent.map_err(|error| protocol_error(&error))?))
     }
 
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, UserAgentError> {
+    fn take_idle(&self) -> Option<Connection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn keep(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < UserAgent::IDLE_CONNECTIONS_MAX {
+            idle.push(connection);
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, UserAgentError> {
         let (none, timer) = (Identity::none(), AttemptTimer::default());
         let stream = self.egress.connect(&self.to, &none, &timer).await.map_err(connect_error)?;
         let connected = handshake(TokioIo::new(stream)).await;

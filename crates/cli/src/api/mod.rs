@@ -2,10 +2,14 @@
 
 mod events;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream;
 use http::{Method, Request, header};
 use kalends_actions::{UserAgent, UserAgentError};
 use kalends_domain::Secret;
@@ -13,6 +17,7 @@ use kalends_environment::{Clock as _, SystemClock, SystemEntropy};
 use kalends_wire::Json;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
 
 pub(crate) use events::{Event, EventFilter, EventStream};
 
@@ -26,8 +31,12 @@ const API_VERSION: &str = "2026-11-01";
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Attempts of a request that the server refuses because of a rate limit (429).
 const ATTEMPTS_MAX: u32 = 6;
-/// Longest pause before the next attempt.
-const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Longest pause before the next attempt. Rate limits are per minute, so no server asks for more.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Requests of [`Api::send_each`] in flight at the same time.
+const REQUESTS_AT_ONCE_MAX: usize = UserAgent::IDLE_CONNECTIONS_MAX;
+/// A path that needs neither a token nor capacity of the server.
+const LIVENESS: &str = "/livez";
 
 /// A server, called through its public API.
 pub(crate) struct Api {
@@ -39,6 +48,8 @@ pub(crate) struct Api {
     /// The path of the list of collections.
     collections: String,
     is_short: bool,
+    /// Held by the request that waits for a rate limit of the server; all others wait for it.
+    rate_limit: Mutex<()>,
 }
 
 /// A request.
@@ -123,7 +134,8 @@ impl Api {
             ),
         };
         let is_short = target.group.is_none();
-        Ok(Api { runtime, agent, server, token: target.token, collections, is_short })
+        let (token, rate_limit) = (target.token, Mutex::new(()));
+        Ok(Api { runtime, agent, server, token, collections, is_short, rate_limit })
     }
 
     /// The URL of the server.
@@ -154,26 +166,71 @@ impl Api {
     /// Sends a request. Waits and repeats it if the server has a rate limit. A status from 400 is an
     /// error.
     pub(crate) fn send(&self, call: &Call) -> Result<Response, CliError> {
+        self.runtime.block_on(self.send_within_limit(call))
+    }
+
+    /// Sends a request for each item, up to 16 at once, and calls `on_result` in the order of the items.
+    ///
+    /// If the server cannot be reached, no further request starts; `on_result` gets the results of those
+    /// in flight that have one, and the error is returned.
+    pub(crate) fn send_each<T>(
+        &self,
+        items: &[T],
+        call: impl Fn(&T) -> Call,
+        mut on_result: impl FnMut(&T, Result<Response, CliError>),
+    ) -> Result<(), CliError> {
+        self.runtime.block_on(async {
+            let at_once = self.open_connections(items.len().min(REQUESTS_AT_ONCE_MAX)).await?;
+            let is_reachable = Cell::new(true);
+            let wanted = items.iter().take_while(|_| is_reachable.get());
+            let requests = stream::iter(wanted).map(|item| {
+                let call = call(item);
+                async move { (item, self.send_within_limit(&call).await) }
+            });
+            let mut results = std::pin::pin!(requests.buffered(at_once));
+            let mut unreachable = None;
+            while let Some((item, result)) = results.next().await {
+                match result {
+                    Err(error @ CliError::Unreachable { .. }) => {
+                        is_reachable.set(false);
+                        unreachable.get_or_insert(error);
+                    }
+                    result => on_result(item, result),
+                }
+            }
+            unreachable.map_or(Ok(()), Err)
+        })
+    }
+
+    /// Opens connections for `number` requests at once. Returns how many there are, at least one: the
+    /// server may close those above its limit for one client, so each is tried first.
+    async fn open_connections(&self, number: usize) -> Result<usize, CliError> {
+        if number <= 1 {
+            return Ok(1);
+        }
+        let probe = self.request(&Call::new(Method::GET, LIVENESS))?;
+        let probes = (0..number).map(|_| self.agent.send(probe.clone(), RESPONSE_BYTES_MAX));
+        let opened = join_all(probes).await.iter().filter(|result| result.is_ok()).count();
+        Ok(opened.max(1))
+    }
+
+    async fn send_within_limit(&self, call: &Call) -> Result<Response, CliError> {
+        drop(self.rate_limit.lock().await);
+        let mut turn = None;
         let mut attempt = 1;
         loop {
-            let response = self.exchange(call)?;
-            let (head, body) = response.into_parts();
-            let retry_after = head.headers.get(header::RETRY_AFTER);
-            let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
-            let pause = Duration::from_secs(retry_after.unwrap_or(1));
-            // Refused before it had an effect.
-            if head.status == 429 && attempt < ATTEMPTS_MAX && pause <= RETRY_PAUSE_MAX {
-                attempt += 1;
-                self.runtime.block_on(SystemClock.sleep(pause));
-                continue;
+            let response = self.exchange(call).await?;
+            match retry_pause(&response).filter(|_| attempt < ATTEMPTS_MAX) {
+                None => return read_response(&response),
+                Some(pause) => {
+                    let until = SystemClock.uptime().saturating_add(pause);
+                    if turn.is_none() {
+                        turn = Some(self.rate_limit.lock().await);
+                    }
+                    attempt += 1;
+                    SystemClock.sleep(until.saturating_sub(SystemClock.uptime())).await;
+                }
             }
-            let text = |name: &str| Some(head.headers.get(name)?.to_str().ok()?.to_owned());
-            let status = head.status.as_u16();
-            if status >= 400 {
-                return Err(CliError::Refused(refusal(status, &body, text("x-ms-request-id"))));
-            }
-            let json = serde_json::from_slice::<Json<'_>>(&body).map(Json::into_owned);
-            return Ok(Response { etag: text("etag"), body: json.unwrap_or(Json::Null) });
         }
     }
 
@@ -208,14 +265,14 @@ impl Api {
 
     /// Reads a text, such as that of `/readyz`, whatever its status.
     pub(crate) fn text(&self, path: &str) -> Result<(u16, String), CliError> {
-        let response = self.exchange(&Call::new(Method::GET, path))?;
+        let response = self.runtime.block_on(self.exchange(&Call::new(Method::GET, path)))?;
         let status = response.status().as_u16();
         Ok((status, String::from_utf8_lossy(response.body()).trim().to_owned()))
     }
 
-    fn exchange(&self, call: &Call) -> Result<http::Response<Vec<u8>>, CliError> {
+    async fn exchange(&self, call: &Call) -> Result<http::Response<Vec<u8>>, CliError> {
         let request = self.request(call)?;
-        let sent = self.runtime.block_on(self.agent.send(request, RESPONSE_BYTES_MAX));
+        let sent = self.agent.send(request, RESPONSE_BYTES_MAX).await;
         sent.map_err(|source| self.unreachable(source))
     }
 
@@ -260,6 +317,24 @@ impl Api {
 
 fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// The pause before the next attempt; `None` if there is none. A request above a rate limit had no effect.
+fn retry_pause(response: &http::Response<Vec<u8>>) -> Option<Duration> {
+    let retry_after = response.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+    let pause = Duration::from_secs(retry_after.unwrap_or(1));
+    (response.status() == 429 && pause <= RETRY_PAUSE_MAX).then_some(pause)
+}
+
+fn read_response(response: &http::Response<Vec<u8>>) -> Result<Response, CliError> {
+    let text = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+    let (status, body) = (response.status().as_u16(), response.body());
+    if status >= 400 {
+        return Err(CliError::Refused(refusal(status, body, text("x-ms-request-id"))));
+    }
+    let json = serde_json::from_slice::<Json<'_>>(body).map(Json::into_owned);
+    Ok(Response { etag: text("etag"), body: json.unwrap_or(Json::Null) })
 }
 
 /// Reads an error response.

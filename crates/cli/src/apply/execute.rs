@@ -19,23 +19,18 @@ pub(crate) fn execute(api: &Api, output: &Output, plan: &Plan) -> Result<(), Cli
     let (deletions, saves): (Vec<_>, Vec<_>) =
         plan.changes.iter().partition(|change| change.kind == ChangeKind::Delete);
     let mut failures = Failures::default();
-    for change in saves {
-        let call = Call::new(Method::PUT, api.job(&change.job)).body(&change.body);
-        let call = match change.kind {
-            ChangeKind::Create => call.if_absent(),
-            _ => call.if_match(change.etag.as_deref()),
-        };
-        match api.send(&call) {
-            Ok(_) => {}
-            Err(error @ CliError::Unreachable { .. }) => return Err(error),
-            Err(error) => {
+    api.send_each(
+        &saves,
+        |change| save(api, change),
+        |change, result| {
+            if let Err(error) = result {
                 let message = format!("{}: {error}", change.job);
                 progress.suspend(|| crate::report(&message, error.hint().as_deref()));
                 failures.add(&error);
             }
-        }
-        progress.step();
-    }
+            progress.step();
+        },
+    )?;
     for chunk in deletions.chunks(DELETIONS_MAX) {
         for (collection, changes) in by_collection(chunk) {
             delete(api, collection, &changes, &mut failures)?;
@@ -43,6 +38,15 @@ pub(crate) fn execute(api: &Api, output: &Output, plan: &Plan) -> Result<(), Cli
         }
     }
     failures.into_result(plan.changes.len())
+}
+
+/// The request that saves a job, if it still is as the plan found it.
+fn save(api: &Api, change: &Change) -> Call {
+    let call = Call::new(Method::PUT, api.job(&change.job)).body(&change.body);
+    match change.kind {
+        ChangeKind::Create => call.if_absent(),
+        _ => call.if_match(change.etag.as_deref()),
+    }
 }
 
 #[derive(Default)]

@@ -1,5 +1,6 @@
 //! The command line client against a real server.
 
+mod apply_at_once;
 mod contexts;
 mod definitions;
 mod editing;
@@ -11,8 +12,8 @@ mod output;
 mod runs;
 mod settings;
 mod shells;
-
 mod skips;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
