@@ -73,6 +73,7 @@ impl JobEdit {
                 due: standing.due,
                 used: standing.used,
                 finished: (standing.lifecycle != Lifecycle::Active).then_some(context.now),
+                skip_until: before.skip_until.filter(|_| keeps_schedule),
                 ..before
             },
             waiting: if keeps_schedule { WaitingRuns::Keep } else { WaitingRuns::Supersede },

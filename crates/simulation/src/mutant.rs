@@ -70,11 +70,14 @@ pub enum Mutant {
     IgnoresFailedWrites,
     AnswersOnceForTwoRunsOfAJob,
     IgnoresThePauseAtTheGate,
+    IgnoresSkips,
+    SkipsOneMore,
+    DropsSkipRecords,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Mutant; 45] = [
+    pub const ALL: [Mutant; 48] = [
         Mutant::DropsAnOccurrence,
         Mutant::DropsMissedRecords,
         Mutant::DropsOverlapRecords,
@@ -120,6 +123,9 @@ impl Mutant {
         Mutant::IgnoresFailedWrites,
         Mutant::AnswersOnceForTwoRunsOfAJob,
         Mutant::IgnoresThePauseAtTheGate,
+        Mutant::IgnoresSkips,
+        Mutant::SkipsOneMore,
+        Mutant::DropsSkipRecords,
     ];
 }
 
@@ -303,6 +309,7 @@ impl MutantStore {
         let dropped = match self.mutant {
             Mutant::DropsMissedRecords => Some(Disposition::Missed),
             Mutant::DropsOverlapRecords => Some(Disposition::SkippedOverlap),
+            Mutant::DropsSkipRecords => Some(Disposition::SkippedByRequest),
             _ => None,
         };
         closed.retain(|row| Some(row.disposition) != dropped);
@@ -351,6 +358,17 @@ impl MutantStore {
         let mut seen = self.first_seen.lock().unwrap_or_else(PoisonError::into_inner);
         let first = seen.entry(job.key).or_insert_with(|| job.clone()).clone();
         if self.is(Mutant::RunsOldDefinitions) { first } else { job }
+    }
+
+    /// The job with another end of the skip that users requested.
+    pub(crate) fn with_other_skip(&self, mut job: JobRecord) -> JobRecord {
+        let until = job.state.skip_until;
+        job.state.skip_until = match self.mutant {
+            Mutant::IgnoresSkips => None,
+            Mutant::SkipsOneMore => until.zip(job.state.due).map(|(until, due)| until.max(due)),
+            _ => until,
+        };
+        job
     }
 
     /// The gate state of the previous read, once in a while.

@@ -233,7 +233,7 @@ impl EngineStore for MutantStore {
     fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
         Box::pin(async move {
             let old = |job_for_run: JobForRun| JobForRun {
-                job: self.outdated(job_for_run.job),
+                job: self.with_other_skip(self.outdated(job_for_run.job)),
                 enabled_since: match self.mutant {
                     Mutant::FiresWhileCollectionDisabled | Mutant::FiresHeldRuns => Instant::MIN,
                     _ => job_for_run.enabled_since,

@@ -74,6 +74,8 @@ impl Default for AttemptLimits {
 pub(crate) enum ScenarioEvent {
     /// A user edits a job or a collection; the number seeds the choice.
     UserEdit(u64),
+    /// A user skips the next occurrence of a job, or takes that back; the number seeds the choice.
+    Skip(u64),
     /// A user edits a job whose run was just claimed.
     EditOfClaimedJob {
         job: JobKey,
@@ -256,6 +258,7 @@ impl Scenario {
         }
         scenario.add_unreadable_job(&Rng::derive(&[seed, 9]));
         scenario.add_pauses(&Rng::derive(&[seed, 10]));
+        scenario.add_skips(&Rng::derive(&[seed, 11]));
         scenario
     }
 
@@ -270,6 +273,14 @@ impl Scenario {
                 lasts: rng.pick([1, 3, 30, 75, 180]) * SECOND + rng.below(10_000_000) as i64,
                 ends_by_itself: may_end_by_itself && rng.one_in(2),
             });
+        }
+    }
+
+    /// In one of three worlds users skip occurrences.
+    fn add_skips(&mut self, rng: &Rng) {
+        if rng.one_in(3) {
+            let most = 25.max(self.jobs / 2);
+            self.add(rng, 1, most, |rng| ScenarioEvent::Skip(rng.next()));
         }
     }
 

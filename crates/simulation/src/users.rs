@@ -1,5 +1,7 @@
 //! Simulated API users. Records the edits that the store acknowledged.
 
+mod skips;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -63,6 +65,8 @@ pub(crate) struct Version {
     pub(crate) restarts: bool,
     /// Whether the edit changed the schedule and superseded its open runs.
     pub(crate) moves: bool,
+    /// Occurrences up to this time are skipped by request.
+    pub(crate) skip_until: Option<Instant>,
 }
 
 impl Version {
@@ -312,6 +316,7 @@ impl<'a> Users<'a> {
                 acknowledged: at,
                 restarts: true,
                 moves: true,
+                skip_until: None,
             };
             self.tracked.push(TrackedJob {
                 number,
@@ -335,6 +340,7 @@ impl<'a> Users<'a> {
         let moved = old.start != new.start || old.recurrence != new.recurrence;
         let restarts = kind == EditKind::Replace || moved;
         let is_other = *old != new;
+        let skip_until = versions[versions.len() - 1].skip_until.filter(|_| !moved);
         let put = self.put(&path, new.clone(), kind, 0);
         if put.as_ref().is_some_and(|(record, _)| is_other && record.job.definition != new) {
             let what = format!("LOST an edit of {} was acknowledged and not stored", path.job);
@@ -349,6 +355,7 @@ impl<'a> Users<'a> {
                 acknowledged: at,
                 restarts,
                 moves: moved,
+                skip_until,
             });
         }
     }

@@ -418,11 +418,16 @@ impl<'a> World<'a> {
         let now = self.time.now();
         match event {
             ScenarioEvent::UserEdit(_)
+            | ScenarioEvent::Skip(_)
             | ScenarioEvent::EditOfClaimedJob { .. }
             | ScenarioEvent::PauseJobs { .. }
                 if now < self.writes_fail_until => {}
             ScenarioEvent::UserEdit(what) => {
                 self.users.act(what, now, self.api_now());
+                self.nudge(what);
+            }
+            ScenarioEvent::Skip(what) => {
+                self.users.skip(what, now, self.api_now());
                 self.nudge(what);
             }
             ScenarioEvent::EditOfClaimedJob { job, what } => {

@@ -79,6 +79,7 @@ impl Check<'_> {
             position = Some(reached);
             for record in &own {
                 self.runs_after_outage(job, version, &rule, record);
+                self.skips(job, version, record);
                 let moved = versions.iter().skip(index + 1).any(|version| version.moves);
                 self.check_disposition(job, version, moved, &rule, record, &records);
                 match version.definition.switch {
@@ -317,6 +318,10 @@ impl Check<'_> {
         if state.due != position.next {
             let (stored, next) = (state.due, position.next);
             self.violation(job, format!("LOST next occurrence is {stored:?} instead of {next:?}"));
+        }
+        if state.skip_until != version.skip_until {
+            let (stored, requested) = (state.skip_until, version.skip_until);
+            self.violation(job, format!("LOST skip until {stored:?} instead of {requested:?}"));
         }
         let has_open = records.iter().any(|record| record.closed.is_none());
         if is_enabled

@@ -138,9 +138,9 @@ impl Check<'_> {
             let fits = match row.disposition {
                 Disposition::Completed => count(AttemptStatus::Completed) > 0,
                 Disposition::Failed => count(AttemptStatus::Failed) > 0,
-                Disposition::Missed | Disposition::SkippedOverlap => {
-                    count(AttemptStatus::Postponed) > 0
-                }
+                Disposition::Missed
+                | Disposition::SkippedOverlap
+                | Disposition::SkippedByRequest => count(AttemptStatus::Postponed) > 0,
                 // Occurrences closed by an edit have no history entry.
                 how if is_off(how) => {
                     count(AttemptStatus::Postponed) > 0

@@ -8,6 +8,7 @@ mod history;
 mod lateness;
 mod outages;
 mod retry_policy;
+mod skips;
 
 use kalends_recurrence::{Instant, Rule, Settings};
 use kalends_store::record::{Cause, Disposition};
