@@ -71,7 +71,7 @@ pub enum Mutant {
     AnswersOnceForTwoRunsOfAJob,
     IgnoresThePauseAtTheGate,
     IgnoresSkips,
-    SkipsOneMore,
+    NeverEndsSkip,
     DropsSkipRecords,
 }
 
@@ -124,7 +124,7 @@ impl Mutant {
         Mutant::AnswersOnceForTwoRunsOfAJob,
         Mutant::IgnoresThePauseAtTheGate,
         Mutant::IgnoresSkips,
-        Mutant::SkipsOneMore,
+        Mutant::NeverEndsSkip,
         Mutant::DropsSkipRecords,
     ];
 }
@@ -365,7 +365,7 @@ impl MutantStore {
         let until = job.state.skip_until;
         job.state.skip_until = match self.mutant {
             Mutant::IgnoresSkips => None,
-            Mutant::SkipsOneMore => until.zip(job.state.due).map(|(until, due)| until.max(due)),
+            Mutant::NeverEndsSkip => until.zip(job.state.due).map(|(until, due)| until.max(due)),
             _ => until,
         };
         job

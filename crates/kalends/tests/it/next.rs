@@ -246,7 +246,7 @@ fn the_limits_are_those_of_the_settings_of_a_server() {
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     };
-    let flags = [&long, &["-n", "2"], &CREATED[..]].concat();
+    let flags = [&long[..], &["-n", "2"], &CREATED[..]].concat();
     let shown = by_variable(("KALENDS_INTERVAL_DAYS", "700"), &flags, "");
     assert_eq!(shown, text(&by_flag.stdout));
     let line = r#"{"createdAt":"2026-03-04T12:25:00Z","startTime":"2030-01-01T00:00:00Z"}"#;
