@@ -422,12 +422,10 @@ impl<'a> World<'a> {
             | ScenarioEvent::EditOfClaimedJob { .. }
             | ScenarioEvent::PauseJobs { .. }
                 if now < self.writes_fail_until => {}
-            ScenarioEvent::UserEdit(what) => {
-                self.users.act(what, now, self.api_now());
-                self.nudge(what);
-            }
-            ScenarioEvent::Skip(what) => {
-                self.users.skip(what, now, self.api_now());
+            ScenarioEvent::UserEdit(what) | ScenarioEvent::Skip(what) => {
+                let is_skip = matches!(event, ScenarioEvent::Skip(_));
+                let act = if is_skip { Users::skip } else { Users::act };
+                act(&mut self.users, what, now, self.api_now());
                 self.nudge(what);
             }
             ScenarioEvent::EditOfClaimedJob { job, what } => {

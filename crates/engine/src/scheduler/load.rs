@@ -97,7 +97,13 @@ impl LoadSchedule {
         nudged.into_iter().chain([self.at]).min()
     }
 
-    fn finished(&mut self, now: Instant, (began, ended): (Duration, Duration), jobs: &DueJobs) {
+    /// Plans the next load. `asked` is the time for which this one read, `now` that of its end.
+    fn finished(
+        &mut self,
+        (asked, now): (Instant, Instant),
+        (began, ended): (Duration, Duration),
+        jobs: &DueJobs,
+    ) {
         self.last = (began, ended.max(began));
         self.is_truncated = jobs.is_truncated;
         if jobs.coming.len() > ROWS_TARGET {
@@ -105,7 +111,9 @@ impl LoadSchedule {
         } else if jobs.coming.len() < ROWS_TARGET / 4 {
             self.window = (self.window * 2).min(self.window_max);
         }
-        self.at = now.saturating_add(self.window / 2);
+        // If the clock was set forward meanwhile, the jobs that became due by that were not read.
+        let expected = asked.saturating_add(ended.saturating_sub(began));
+        self.at = now.min(expected).saturating_add(self.window / 2);
     }
 }
 
@@ -172,18 +180,23 @@ impl Scheduler {
                 let parked = store.parked_keys(PARKED_KEYS_MAX).await?;
                 Ok(LoadedRows { jobs, runs, parked, pause })
             };
-            StoreResponse::Loaded { began: elapsed, rows: rows.await }
+            StoreResponse::Loaded { asked: now, began: elapsed, rows: rows.await }
         }));
     }
 
-    pub(super) fn handle_load(&mut self, began: Duration, rows: Result<LoadedRows, StoreError>) {
+    pub(super) fn handle_load(
+        &mut self,
+        (asked, began): (Instant, Duration),
+        rows: Result<LoadedRows, StoreError>,
+    ) {
         self.calls.loading = false;
         let Ok(LoadedRows { jobs, runs, parked, pause }) = rows else {
             return self.pause_store_calls(CallKind::Read);
         };
         let now = self.now();
         self.outage.call_succeeded(CallKind::Read, now);
-        self.load_schedule.finished(now, (began, self.services.clock.uptime()), &jobs);
+        let uptimes = (began, self.services.clock.uptime());
+        self.load_schedule.finished((asked, now), uptimes, &jobs);
         self.observe_pause(pause, now);
         self.retry_unreadable_jobs();
         self.add_parked_keys(&parked);
@@ -275,7 +288,8 @@ mod tests {
         let took = (Duration::ZERO, Duration::from_millis(1));
         let due: Due = due_at(now);
         let mut window_after = |coming| {
-            loads.finished(now, took, &DueJobs { coming: vec![due; coming], ..DueJobs::default() });
+            let jobs = DueJobs { coming: vec![due; coming], ..DueJobs::default() };
+            loads.finished((now, now), took, &jobs);
             loads.window
         };
         assert_eq!(window_after(5_000), WINDOW_MAX);
@@ -289,11 +303,26 @@ mod tests {
         let now: Instant = "2026-01-01".parse().unwrap();
         let seconds = Duration::from_secs;
         let mut loads = LoadSchedule::new(now, WINDOW_MAX);
-        loads.finished(now, (seconds(100), seconds(101)), &DueJobs::default());
+        let began = earlier(now, seconds(1));
+        loads.finished((began, now), (seconds(100), seconds(101)), &DueJobs::default());
         let later = now.saturating_add(seconds(10));
         assert_eq!(loads.next(seconds(101), now), Some(later));
         loads.nudged();
         assert_eq!(loads.next(seconds(101), now), Some(now.saturating_add(seconds(4))));
         assert_eq!(loads.next(seconds(106), now), Some(now));
+    }
+
+    #[test]
+    fn a_load_during_which_the_clock_was_set_is_repeated_soon() {
+        let now: Instant = "2026-01-01".parse().unwrap();
+        let seconds = Duration::from_secs;
+        let next_after = |asked, now| {
+            let mut loads = LoadSchedule::new(asked, WINDOW_MAX);
+            loads.finished((asked, now), (seconds(100), seconds(101)), &DueJobs::default());
+            loads.next(seconds(101), now)
+        };
+        let (later, soon) = (now.saturating_add(seconds(60)), now.saturating_add(seconds(11)));
+        assert_eq!(next_after(now, later), Some(soon), "in the past: at once");
+        assert_eq!(next_after(later, now), Some(now.saturating_add(seconds(10))));
     }
 }

@@ -37,6 +37,8 @@ pub(super) type StoreCall = Pin<Box<dyn Future<Output = StoreResponse> + Send>>;
 /// Response to a store call, with the context of the call.
 pub(super) enum StoreResponse {
     Loaded {
+        /// The time for which the load read.
+        asked: Instant,
         began: Duration,
         rows: Result<LoadedRows, StoreError>,
     },
@@ -225,7 +227,7 @@ impl Scheduler {
         let (kind, error) = response.outcome();
         self.status.store_responded(kind, error);
         match response {
-            StoreResponse::Loaded { began, rows } => self.handle_load(began, rows),
+            StoreResponse::Loaded { asked, began, rows } => self.handle_load((asked, began), rows),
             StoreResponse::Reloaded { changed, states } => self.handle_reload(changed, states),
             StoreResponse::Parked { key, limit, runs } => self.handle_parked_runs(key, limit, runs),
             StoreResponse::JobsForRun { items, jobs } => {

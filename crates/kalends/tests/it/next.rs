@@ -230,7 +230,7 @@ fn a_closed_output_pipe_is_not_an_error() {
 #[test]
 fn the_limits_are_those_of_the_settings_of_a_server() {
     let long = ["--every", "700d", "--at", "05:15"];
-    check_refused(&long, "", "must be between 1 and 548 (found 700)");
+    check_refused(&long, "", "must be between 1 and 548 for frequency day (found 700)");
     let flags = [&long, &["--interval-days", "700", "-n", "2"], &CREATED[..]].concat();
     let by_flag = kalends(&flags, "");
     assert!(text(&by_flag.stdout).starts_with("At 05:15 every 700th day"), "{by_flag:?}");
