@@ -148,6 +148,19 @@ pub(crate) enum ScenarioEvent {
     },
 }
 
+impl ScenarioEvent {
+    /// Whether a user sends a request that writes.
+    pub(crate) fn is_request(&self) -> bool {
+        matches!(
+            self,
+            ScenarioEvent::UserEdit(_)
+                | ScenarioEvent::Skip(_)
+                | ScenarioEvent::EditOfClaimedJob { .. }
+                | ScenarioEvent::PauseJobs { .. }
+        )
+    }
+}
+
 impl Scenario {
     pub(crate) fn from_seed(seed: u64) -> Scenario {
         let rng = Rng::derive(&[seed, 1]);

@@ -415,21 +415,17 @@ impl<'a> World<'a> {
     }
 
     fn apply(&mut self, event: ScenarioEvent) {
-        let now = self.time.now();
+        let (now, api_now) = (self.time.now(), self.api_now());
         match event {
-            ScenarioEvent::UserEdit(_)
-            | ScenarioEvent::Skip(_)
-            | ScenarioEvent::EditOfClaimedJob { .. }
-            | ScenarioEvent::PauseJobs { .. }
-                if now < self.writes_fail_until => {}
+            event if event.is_request() && now < self.writes_fail_until => {}
             ScenarioEvent::UserEdit(what) | ScenarioEvent::Skip(what) => {
                 let is_skip = matches!(event, ScenarioEvent::Skip(_));
                 let act = if is_skip { Users::skip } else { Users::act };
-                act(&mut self.users, what, now, self.api_now());
+                act(&mut self.users, what, now, api_now);
                 self.nudge(what);
             }
             ScenarioEvent::EditOfClaimedJob { job, what } => {
-                self.users.act_on_key(job, what, now, self.api_now());
+                self.users.act_on_key(job, what, now, api_now);
                 self.nudge(what);
             }
             ScenarioEvent::FailWrites { lasts } => {
@@ -531,7 +527,7 @@ impl<'a> World<'a> {
             ScenarioEvent::RepairJob { is_replaced } => {
                 let what = Rng::derive(&[self.seed, 10]).next();
                 let is_replaced = is_replaced && now >= self.writes_fail_until;
-                self.users.repair(is_replaced.then_some(what), now, self.api_now());
+                self.users.repair(is_replaced.then_some(what), now, api_now);
                 self.nudge(what);
             }
         }
