@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-build bench-libraries bench-neighbours fuzz clean nodes
+.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-build bench-libraries bench-neighbours guard fuzz clean nodes
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -23,7 +23,8 @@ run:
 	target/release/kalends serve
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
-## published clients, real services and the web console. Also checks that bench/ and fuzz/ build.
+## published clients, real services and the web console; and the instruction counts of the release build.
+## Also checks that bench/ and fuzz/ build.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/power_cut.py $(DURABLE_WRITER) 3
@@ -34,6 +35,13 @@ test: tools
 	$(MAKE) openapi
 	$(MAKE) services
 	$(MAKE) console
+	$(MAKE) guard
+
+## Compare instruction counts of the release build with the committed ones; see bench/guard/run.
+guard:
+	@command -v valgrind >/dev/null || scripts/install-package valgrind
+	$(CARGO) build --release --locked --package kalends
+	bench/guard/run
 
 ## Test the published clients of the retired service against this build.
 clients:

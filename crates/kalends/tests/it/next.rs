@@ -233,7 +233,7 @@ fn the_limits_are_those_of_the_settings_of_a_server() {
     check_refused(&long, "", "must be between 1 and 548 for frequency day (found 700)");
     let flags = [&long, &["--interval-days", "700", "-n", "2"], &CREATED[..]].concat();
     let by_flag = kalends(&flags, "");
-    assert!(text(&by_flag.stdout).starts_with("At 05:15 every 700th day"), "{by_flag:?}");
+    assert!(text(&by_flag.stdout).starts_with("At 05:15 every 700 days"), "{by_flag:?}");
     let by_variable = |variable: (&str, &str), arguments: &[&str], input: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kalends"))
             .arg("next")

@@ -120,6 +120,8 @@ fn a_pause_survives_a_restart_and_ends_by_itself() {
     let longer = json!({"reason": "a longer upgrade", "until": at("12:00")});
     let answer = pause(&mut server.connection, &longer);
     assert_eq!(answer["since"], at("10:00"), "the pause keeps its start");
+    // The scheduler says that it resumes only if it noticed the pause.
+    server.server.line_with("a longer upgrade");
     server.set(&at("11:59"));
     let rows = [
         &*format!("{}-{} 2 Paused", at("10:30"), at("11:30")),
