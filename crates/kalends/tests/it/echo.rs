@@ -170,7 +170,7 @@ fn the_first_job_of_the_readme_calls_the_echo_target() {
 fn the_first_job_of_the_page_calls_the_echo_target() {
     let (server, _) = start(&[]);
     let page = server.connect().request("GET", "/", None).body;
-    let (_, command) = page.split_once("<code>").unwrap();
+    let (_, command) = page.split_once("<code class=\"wrap\">").unwrap();
     let command = command.split_once("</code>").unwrap().0;
     let folder = Path::new(env!("CARGO_BIN_EXE_kalends")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
