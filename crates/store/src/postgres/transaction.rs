@@ -31,6 +31,9 @@ pub(super) trait Operation: Send {
     /// that failed, they would have no effect.
     const READS_FIRST: bool = false;
 
+    /// Begins the transaction.
+    const BEGIN: &'static str = "BEGIN";
+
     /// Executes all statements; the caller commits.
     fn perform<'a>(
         &'a mut self,
@@ -173,7 +176,7 @@ impl Database {
         operation: &mut O,
         transaction: &Transaction<'_>,
     ) -> Result<O::Output, PostgresError> {
-        let begin = async { Ok(transaction.batch_execute("BEGIN").await?) };
+        let begin = async { Ok(transaction.batch_execute(O::BEGIN).await?) };
         if O::READS_FIRST {
             // In this order: nothing proceeds if `BEGIN` failed.
             let performed = tokio::try_join!(biased; begin, operation.perform(transaction));

@@ -86,18 +86,19 @@ impl Operation for Commit {
 
 /// The runs with these ids and the other runs of jobs that may end.
 ///
-/// Three searches that each use an index; one search with `OR` would scan all open runs. The jobs of
+/// Three searches that each use an index; one search with `OR` would scan all open runs, and so may one
+/// with `IN` instead of `ANY (ARRAY(…))`, which the database turns into a join. The jobs of
 /// a deleted collection have no runs. The rows are locked because a renewal locks nothing else.
 const READ_RUNS: &str = concat!(
     "SELECT r.last_token, r.attempts, r.started, ",
     run_columns!("r."),
     " FROM runs r JOIN states s ON s.job = r.job JOIN collections c ON c.id = s.collection_id
-     WHERE r.id IN (
+     WHERE r.id = ANY (ARRAY(
         SELECT unnest($1::bigint[])
         UNION SELECT id FROM runs WHERE job = ANY ($2::bigint[])
         UNION SELECT o.id FROM runs f JOIN states s ON s.job = f.job
             JOIN runs o ON o.job = f.job
-            WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL)
+            WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL))
      ORDER BY r.id FOR UPDATE OF r"
 );
 

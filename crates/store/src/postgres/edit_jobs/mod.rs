@@ -51,6 +51,10 @@ impl Operation for EditJobs<'_> {
 
     const READS_FIRST: bool = true;
 
+    // The database would plan a statement anew for each length of its arrays, which takes longer than the
+    // edit of one job.
+    const BEGIN: &'static str = "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan";
+
     async fn perform(
         &mut self,
         transaction: &Transaction<'_>,

@@ -6,9 +6,9 @@
 //! transaction of its own, at once: nothing waits for a timer.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{slice, thread};
 
 use kalends_domain::CollectionPath;
 use kalends_environment::Stopwatch;
@@ -229,9 +229,13 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// If the task was interrupted, by a panic or because its runtime ends, the edits that wait fail.
+    /// A panic concerns the edits of its transaction; those that wait go on in another task. If the
+    /// runtime ends, they fail.
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_over && thread::panicking() {
+            let (queue, collection) = (Arc::clone(&self.queue), self.collection.clone());
+            tokio::spawn(Turn { queue, collection, is_over: false }.perform_all());
+        } else if !self.is_over {
             let mut state = self.queue.state();
             let waiting = state.waiting.remove(&self.collection).unwrap_or_default();
             state.number -= waiting.len();

@@ -303,10 +303,13 @@ fn edits_beyond_the_limit_of_waiting_calls_are_busy_at_once() {
 #[test]
 fn edits_go_on_after_one_whose_decision_panics() {
     with_server(async {
-        let (_, store) = store_with_collection().await;
+        let (database, store) = store_with_collection().await;
+        let blocked = Blocked::new(&store, &database).await;
         let panics: DecideJob = Box::new(|_: JobContext<'_>| panic!("planned"));
-        let interrupted = store.edit_job(job_path("j"), panics).await;
-        assert!(matches!(interrupted, Err(StoreError::Unknown(_))), "{interrupted:?}");
-        assert_eq!(put_job(&store, "j", put(None)).await.version, 1);
+        // The second edit of the job waits for a transaction after that of the first.
+        let outcomes = blocked.release(vec![("j", panics), ("j", decide_put())]).await;
+        assert!(matches!(outcomes[0], Err(StoreError::Unknown(_))), "{outcomes:?}");
+        assert!(outcomes[1].is_ok(), "{outcomes:?}");
+        assert_eq!(put_job(&store, "j", put(None)).await.version, 2);
     });
 }
