@@ -76,6 +76,8 @@ test("an operator disables a job with a note, everybody sees who did it and why,
   await reader.ready();
   await signIn(operator, tokens.operator, "jobs/demo/nightly");
   const { page } = operator;
+  // Buttons work from then on.
+  await page.locator('[data-connection][data-state="on"]').waitFor();
   await page.getByRole("button", { name: "Disable…" }).click();
   await page.getByRole("dialog").getByLabel(/Note/).fill("Target moves on Friday");
   await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
