@@ -23,8 +23,7 @@ run:
 	target/release/kalends serve
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
-## published clients, real services and the web console; and the instruction counts of the release build.
-## Also checks that bench/ and fuzz/ build.
+## published clients, real services and the web console. Also checks that bench/ and fuzz/ build.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/power_cut.py $(DURABLE_WRITER) 3
@@ -35,7 +34,6 @@ test: tools
 	$(MAKE) openapi
 	$(MAKE) services
 	$(MAKE) console
-	$(MAKE) guard
 
 ## Compare instruction counts of the release build with the committed ones; see bench/guard/run.
 guard:
