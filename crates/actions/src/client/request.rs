@@ -75,7 +75,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Sets a header and respans one of the same name. Returns `false` if the name or the value
+    /// Sets a header and replaces one of the same name. Returns `false` if the name or the value
     /// cannot be sent.
     #[must_use]
     pub(crate) fn set_header(&mut self, name: &str, value: impl Display) -> bool {
