@@ -23,7 +23,8 @@ run:
 	target/release/kalends serve
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
-## published clients, real services and the web console. Also checks that bench/ and fuzz/ build.
+## published clients, real services, the web console and instruction counts. Also checks that bench/
+## and fuzz/ build.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/power_cut.py $(DURABLE_WRITER) 3
@@ -34,6 +35,7 @@ test: tools
 	$(MAKE) openapi
 	$(MAKE) services
 	$(MAKE) console
+	$(MAKE) guard
 
 ## Compare instruction counts of the release build with the committed ones; see bench/guard/run.
 guard:
@@ -139,26 +141,28 @@ settings:
 ## Run the benchmarks; see bench/README.md. QUICK=1 runs only the comparison with other schedulers, the
 ## growth and the API, with fewer jobs, in less than ten minutes.
 bench: $(if $(QUICK),,bench-libraries) bench-api bench-growth bench-peers
+	bench/goals $(if $(QUICK),--quick) $(RELEASE)
 
 BENCH_RUN = $(CARGO) run --release --locked --manifest-path bench/Cargo.toml
 # The comparisons with PostgreSQL wait for the disk at each commit.
 DURABLE_POSTGRES = scripts/with-postgres --durable
 RELEASE = $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kalends
+bench-peers bench-growth bench-api bench-libraries: export KALENDS = $(RELEASE)
 PEERS = $(abspath $(or $(CARGO_TARGET_DIR),target))/peers
 
 ## Compare Kalends with other schedulers in one run; installs them below target/peers.
 bench-peers: bench-build
 	bench/peers/install $(PEERS)
-	KALENDS=$(RELEASE) PEERS=$(PEERS) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin peers -- $(if $(QUICK),--quick)
+	PEERS=$(PEERS) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin peers -- $(if $(QUICK),--quick)
 
 ## Measure the cost of a run, start-up and memory with up to ten million jobs.
 bench-growth: bench-build
-	KALENDS=$(RELEASE) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin growth -- $(if $(QUICK),--quick)
+	$(DURABLE_POSTGRES) $(BENCH_RUN) --bin growth -- $(if $(QUICK),--quick)
 
 ## Measure the API at 64 connections on both stores.
 bench-api: bench-build
-	KALENDS=$(RELEASE) $(BENCH_RUN) --bin api -- $(if $(QUICK),10000,100000)
-	KALENDS=$(RELEASE) $(DURABLE_POSTGRES) $(BENCH_RUN) --bin api -- --postgres $(if $(QUICK),5000,20000)
+	$(BENCH_RUN) --bin api -- $(if $(QUICK),10000,100000)
+	$(DURABLE_POSTGRES) $(BENCH_RUN) --bin api -- --postgres $(if $(QUICK),5000,20000)
 
 bench-build:
 	$(CARGO) build --release --locked --package kalends
@@ -168,7 +172,7 @@ bench-libraries: bench-build
 	$(BENCH_RUN) --bin jsonl
 	$(BENCH_RUN) --bin store
 	$(BENCH_RUN) --bin engine -- burst
-	$(BENCH_RUN) --bin engine -- steady 1000 60
+	$(BENCH_RUN) --bin engine -- steady 1000 60 1000000
 	$(BENCH_RUN) --bin engine -- neighbours 100000 500 30 2
 	bench/definitions.sh
 	bench/instructions.sh
