@@ -8,5 +8,6 @@ pub mod api;
 pub mod engine;
 pub mod peers;
 pub mod recurrence;
+pub mod results;
 pub mod rounds;
 pub mod store;

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::peers::median;
+
 /// Number of rounds.
 pub const ROUNDS: usize = 9;
 
@@ -45,9 +47,4 @@ fn time(work: &dyn Work, calls: usize) -> Duration {
     let begin = Instant::now();
     work.run(calls);
     begin.elapsed()
-}
-
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }

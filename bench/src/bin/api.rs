@@ -14,6 +14,8 @@ use anyhow::{Context as _, ensure};
 use kalends_bench::api::load::{Connection, Rate, Until, ask, request};
 use kalends_bench::api::servers::{Server, bare};
 use kalends_bench::peers::database::Postgres;
+use kalends_bench::peers::{machine, now};
+use kalends_bench::results::Results;
 use tokio::runtime::Builder;
 
 const COLLECTION: &str = "/subscriptions/6c55a6f0-6593-472f-9b3e-a51a9a757b40/resourceGroups/rg/providers/Microsoft.Scheduler/jobCollections/jc";
@@ -59,6 +61,7 @@ fn main() -> anyhow::Result<()> {
 
 async fn measure(store: &str, url: &str, folder: &Path, jobs: usize) -> anyhow::Result<()> {
     let binary = std::env::var_os("KALENDS").map_or_else(release, PathBuf::from);
+    let (machine, begun) = (machine::describe(folder)?, now());
     let kalends = Server::kalends(&binary, url, folder)?;
     let address = kalends.address;
     let collection = r#"{"location":"West US","properties":{"sku":{"name":"Standard"}}}"#;
@@ -91,6 +94,22 @@ async fn measure(store: &str, url: &str, folder: &Path, jobs: usize) -> anyhow::
     println!("\n| a page of 100, one connection | median ms | longest ms |\n|---|--:|--:|");
     let longest = pages(address, jobs).await?;
     println!();
+    let files = Results {
+        suffix: if url.starts_with("sqlite:") { "-api" } else { "-api-postgres" },
+        begun,
+        machine: &machine,
+        measured: serde_json::json!({
+            "store": store,
+            "jobs": jobs,
+            "bare_per_second": bare.a_second,
+            "get_per_second": get.a_second,
+            "put_per_second": put.a_second,
+            "put_p99_milliseconds": put.milliseconds(0.99),
+            "longest_page_milliseconds": longest,
+        }),
+        chart: None,
+    };
+    files.write()?;
     verdict("GET at least half of the bare handler", get.a_second / bare.a_second, 0.5);
     verdict("durable PUTs a second", put.a_second, 5_000.0);
     verdict("p99 of PUT within 25 ms", 25.0 / put.milliseconds(0.99), 1.0);

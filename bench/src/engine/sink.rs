@@ -1,27 +1,100 @@
-//! The target: records the arrival time of every request and responds immediately.
+//! The target of runs: records run, scheduled time and arrival of every request, and responds at once.
+//! Written by hand, because the sink shares the processors with the contenders.
 
-use std::collections::HashSet;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use anyhow::ensure;
+use jiff::Timestamp;
+use memchr::memmem;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
-/// A request of a run.
+use super::client::Client;
+use super::process::Process;
+use crate::peers::workload::{Load, parse};
+use crate::peers::{now, sleep_until};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// A run that has not arrived this long after the last scheduled time is lost.
+const LOST_AFTER: Duration = Duration::from_secs(120);
+/// Time in which duplicates arrive, and in which a contender completes its records.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Time between two reads of the count of the sink.
+const POLL: Duration = Duration::from_millis(20);
+
+/// The sink in a process of its own: this program with the argument `sink`.
+pub struct Sink {
+    process: Process,
+}
+
+impl Sink {
+    /// Starts the process.
+    pub fn start() -> anyhow::Result<Sink> {
+        let process = Process::start(Command::new(std::env::current_exe()?).arg("sink"))?;
+        Ok(Sink { process })
+    }
+
+    /// Listen address, as HOST:PORT.
+    pub fn host(&self) -> &str {
+        &self.process.host
+    }
+
+    /// Forgets the requests of a contender that was stopped.
+    pub async fn clear(&self) -> anyhow::Result<()> {
+        self.report().await.map(drop)
+    }
+
+    /// Waits for all requests of a load and returns the report. Fails if one was lost, duplicated or
+    /// early.
+    pub async fn receive(&self, load: Load) -> anyhow::Result<serde_json::Value> {
+        let last = Timestamp::from_microsecond(load.due(load.count - 1))?;
+        sleep_until(last).await;
+        let until = last.checked_add(LOST_AFTER)?;
+        let mut client = Client::connect(self.host()).await?;
+        while now() < until {
+            let count = client.must("GET", "/count", "").await?;
+            if std::str::from_utf8(&count)?.parse::<usize>()? >= load.count {
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        tokio::time::sleep(SETTLE).await;
+        let report = self.report().await?;
+        check(&report, load.count)?;
+        Ok(report)
+    }
+
+    async fn report(&self) -> anyhow::Result<serde_json::Value> {
+        let body = Client::connect(self.host()).await?.must("GET", "/report", "").await?;
+        Ok(serde_json::from_slice(&body)?)
+    }
+}
+
+fn check(report: &serde_json::Value, count: usize) -> anyhow::Result<()> {
+    let number = |name: &str| report[name].as_u64().unwrap_or(0) as usize;
+    let (doubled, early) = (number("doubled"), number("early"));
+    let runs = number("count") - doubled;
+    ensure!(runs >= count, "{} of {count} runs were lost", count - runs);
+    ensure!(runs == count && number("highest") + 1 == count, "runs of other jobs arrived");
+    ensure!(doubled == 0, "{doubled} runs were duplicated");
+    ensure!(early == 0, "{early} runs were early");
+    Ok(())
+}
+
+/// A request of a run. Times are microseconds since 1970.
 struct Arrival {
-    /// Microseconds since 1970-01-01.
-    at: i64,
+    run: u128,
     due: i64,
-    tag: String,
+    at: i64,
 }
 
 type Arrivals = Arc<Mutex<Vec<Arrival>>>;
 
-/// Serves until the process is killed. `GET /report` returns the recorded requests and clears them.
+/// Serves until the process is killed. `GET /count` returns the number of requests, `GET /report` what
+/// [`report`] says, and forgets the requests.
 pub fn serve() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -31,13 +104,8 @@ pub fn serve() -> anyhow::Result<()> {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let arrivals = Arc::clone(&arrivals);
-            tokio::spawn(async move {
-                let answer = |request| answer(request, Arc::clone(&arrivals));
-                let http = hyper::server::conn::http1::Builder::new();
-                // Errors of single connections do not matter.
-                let _ = http.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
-            });
+            // An error of one connection does not matter: its request counts as lost.
+            tokio::spawn(converse(stream, Arc::clone(&arrivals)));
         }
     })
 }
@@ -56,41 +124,92 @@ pub fn hang() -> anyhow::Result<()> {
     })
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    arrivals: Arrivals,
-) -> Result<Response<Full<Bytes>>, hyper::Error> {
-    let at = now();
-    if request.uri().path() == "/report" {
-        let taken = std::mem::take(&mut *arrivals.lock().unwrap_or_else(PoisonError::into_inner));
-        return Ok(Response::new(Full::new(Bytes::from(report(taken).to_string()))));
+async fn converse(mut stream: TcpStream, arrivals: Arrivals) -> anyhow::Result<()> {
+    let mut buffer = Vec::with_capacity(16 * 1024);
+    let mut answers = Vec::new();
+    while stream.read_buf(&mut buffer).await? > 0 {
+        let at = now().as_microsecond();
+        let mut rest = buffer.as_slice();
+        while let Some(request) = Request::parse(rest)? {
+            answer(&request, at, &arrivals, &mut answers);
+            rest = rest.get(request.length..).unwrap_or_default();
+        }
+        let done = buffer.len() - rest.len();
+        buffer.drain(..done);
+        stream.write_all(&answers).await?;
+        answers.clear();
     }
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    if let Some(due) = header("x-ms-scheduler-expected-execution-time") {
-        let due = due.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_microsecond);
-        let tag = header("x-ms-execution-tag").unwrap_or_default().to_owned();
-        let arrival = Arrival { at, due, tag };
-        arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
-    }
-    request.into_body().collect().await?;
-    Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))
+    Ok(())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+fn answer(request: &Request<'_>, at: i64, arrivals: &Arrivals, answers: &mut Vec<u8>) {
+    let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = if request.head.starts_with(b"GET /count ") {
+        arrivals.len().to_string()
+    } else if request.head.starts_with(b"GET /report ") {
+        report(std::mem::take(&mut *arrivals)).to_string()
+    } else {
+        // Requests of wrk and of the bare client tell no run and are not recorded.
+        if let Some((run, due)) = parse(request.body).or_else(|| request.run_of_headers()) {
+            arrivals.push(Arrival { run, due, at });
+        }
+        return answers.extend_from_slice(OK);
+    };
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", text.len());
+    answers.extend_from_slice(head.as_bytes());
+    answers.extend_from_slice(text.as_bytes());
 }
 
+struct Request<'a> {
+    head: &'a [u8],
+    body: &'a [u8],
+    length: usize,
+}
+
+impl<'a> Request<'a> {
+    /// The first complete request of a buffer.
+    fn parse(buffer: &'a [u8]) -> anyhow::Result<Option<Request<'a>>> {
+        let Some(end) = memmem::find(buffer, b"\r\n\r\n") else { return Ok(None) };
+        let head = buffer.get(..end).unwrap_or_default();
+        let content = header(head, "content-length").map_or(Ok(0), str::parse::<usize>)?;
+        let length = end + 4 + content;
+        let body = buffer.get(end + 4..length);
+        Ok(body.map(|body| Request { head, body, length }))
+    }
+
+    /// Run and scheduled time of a request of Kalends whose body does not tell them.
+    fn run_of_headers(&self) -> Option<(u128, i64)> {
+        let due = header(self.head, "x-ms-scheduler-expected-execution-time")?;
+        let run = u128::from_str_radix(header(self.head, "x-ms-execution-tag")?, 16).ok()?;
+        Some((run, due.parse::<Timestamp>().ok()?.as_microsecond()))
+    }
+}
+
+/// Value of a header.
+fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
+    head.split(|&byte| byte == b'\n').find_map(|line| {
+        let (found, value) = line.split_at_checked(name.len())?;
+        let value =
+            value.strip_prefix(b":").filter(|_| found.eq_ignore_ascii_case(name.as_bytes()))?;
+        Some(std::str::from_utf8(value).ok()?.trim())
+    })
+}
+
+/// Numbers of requests, of different runs and of early requests, the arrival of the first and the last one,
+/// and quantiles of the lateness in microseconds.
 fn report(arrivals: Vec<Arrival>) -> serde_json::Value {
     let mut late: Vec<_> = arrivals.iter().map(|arrival| arrival.at - arrival.due).collect();
     late.sort_unstable();
     let share = |part: f64| late.get((late.len() as f64 * part) as usize).copied();
-    let tags: HashSet<_> = arrivals.iter().map(|arrival| &arrival.tag).collect();
+    let mut runs: Vec<_> = arrivals.iter().map(|arrival| arrival.run).collect();
+    runs.sort_unstable();
+    runs.dedup();
     serde_json::json!({
         "count": arrivals.len(),
-        "doubled": arrivals.len() - tags.len(),
+        "doubled": arrivals.len() - runs.len(),
         "early": late.iter().filter(|&&late| late < 0).count(),
+        // Of runs that are numbered.
+        "highest": runs.last().and_then(|&run| u32::try_from(run).ok()),
         "first": arrivals.iter().map(|arrival| arrival.at).min(),
         "last": arrivals.iter().map(|arrival| arrival.at).max(),
         "p50": share(0.5), "p99": share(0.99), "p999": share(0.999), "max": late.last(),

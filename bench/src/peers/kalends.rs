@@ -21,7 +21,7 @@ pub async fn create_jobs(server: &str, sink: &str, load: Load) -> anyhow::Result
             for job in (first..load.count).step_by(CONNECTIONS) {
                 let path = format!("{COLLECTION}/jobs/j{job}?{VERSION}");
                 let start = jiff::Timestamp::from_microsecond(load.due(job))?;
-                client.must("PUT", &path, &definition(&start, &sink, &load.body(job))).await?;
+                client.must("PUT", &path, &definition(&start, "", &sink, &load.body(job))).await?;
             }
             anyhow::Ok(())
         }));
@@ -32,9 +32,10 @@ pub async fn create_jobs(server: &str, sink: &str, load: Load) -> anyhow::Result
     Ok(())
 }
 
-/// A one-time job that posts a body to the sink.
-pub fn definition(start: &jiff::Timestamp, sink: &str, body: &str) -> String {
+/// A job that posts a body to the sink at a time: a one-time job, unless `members` has a recurrence. `members`
+/// are further members of the definition, each with a comma at its end.
+pub fn definition(start: &jiff::Timestamp, members: &str, sink: &str, body: &str) -> String {
     format!(
-        r#"{{"properties":{{"startTime":"{start}","action":{{"type":"Http","request":{{"uri":"http://{sink}/","method":"POST","body":"{body}"}}}}}}}}"#
+        r#"{{"properties":{{"startTime":"{start}",{members}"action":{{"type":"Http","request":{{"uri":"http://{sink}/","method":"POST","body":"{body}"}}}}}}}}"#
     )
 }

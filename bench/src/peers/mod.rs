@@ -2,7 +2,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`sink`] | the target, which checks that each request arrives once and not early |
 //! | [`workload`] | jobs, the same for every contender |
 //! | [`contender`] | the schedulers, their settings and how they are started |
 //! | [`kalends`] | creation of jobs over the API |
@@ -19,7 +18,6 @@ pub mod kalends;
 pub mod machine;
 pub mod plot;
 pub mod processor;
-pub mod sink;
 pub mod workload;
 
 use jiff::Timestamp;

@@ -28,7 +28,7 @@ impl Load {
 }
 
 /// Number and scheduled time of a job from its request body.
-pub fn parse(body: &[u8]) -> Option<(u32, i64)> {
+pub fn parse(body: &[u8]) -> Option<(u128, i64)> {
     let text = std::str::from_utf8(body.get(..35)?).ok()?;
     let (id, due) = text.strip_prefix("id=")?.split_once(";due=")?;
     Some((id.parse().ok()?, due.strip_suffix(';')?.parse().ok()?))

@@ -21,6 +21,8 @@ use jiff::{Timestamp, ToSpan as _};
 use kalends_bench::engine::client::Client;
 use kalends_bench::engine::process::Process;
 use kalends_bench::engine::{BODY_BYTES, CONNECTIONS, JOBS_PER_COLLECTION, sink};
+use kalends_bench::peers::{machine, now, sleep_until};
+use kalends_bench::results::Results;
 
 /// Duration of the baseline measurement with a bare client.
 const BARE: Duration = Duration::from_secs(3);
@@ -174,6 +176,23 @@ impl Bench {
         let spent = self.server.processor_seconds()? - before;
         let report = self.report().await?;
         let milliseconds = |name: &str| report[name].as_f64().unwrap_or(f64::NAN) / 1e3;
+        let files = Results {
+            suffix: "-steady",
+            begun: begin,
+            machine: &machine::describe(&std::env::temp_dir())?,
+            measured: serde_json::json!({
+                "rate": rate,
+                "seconds": seconds,
+                "other_jobs": self.made - rate * 60,
+                "p50_milliseconds": milliseconds("p50"),
+                "p99_milliseconds": milliseconds("p99"),
+                "early": report["early"],
+                "doubled": report["doubled"],
+                "processor_cores": spent / seconds as f64,
+            }),
+            chart: None,
+        };
+        files.write()?;
         println!(
             "{rate} runs/s for {seconds} s: {} came, late by {:.2} / {:.2} / {:.2} / {:.2} ms (p50, p99, \
              p99.9, most); early {}, doubled {}; {:.1} % of a core; peak {:.0} MB",
@@ -292,14 +311,4 @@ fn collection_of(job: usize) -> String {
         "/subscriptions/00000000-0000-0000-0000-{subscription:012}/resourceGroups/g/providers/\
          Microsoft.Scheduler/jobCollections/c{collection}"
     )
-}
-
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-async fn sleep_until(at: Timestamp) {
-    let left = at.duration_since(now());
-    tokio::time::sleep(Duration::try_from(left).unwrap_or_default()).await;
 }

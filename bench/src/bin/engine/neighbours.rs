@@ -7,6 +7,7 @@ use anyhow::bail;
 use kalends_bench::engine::JOBS_PER_COLLECTION;
 use kalends_bench::engine::client::Client;
 use kalends_bench::engine::process::Process;
+use kalends_bench::peers::median;
 
 use crate::{Bench, collection_of};
 
@@ -48,8 +49,8 @@ impl Bench {
             with.push(self.sample(&format!("round {round}, with {count}"), seconds).await?);
             self.switch(&noisy, "disable").await?;
         }
-        let p99 = |samples: &[Sample]| median(samples.iter().map(|sample| sample.p99));
-        let p50 = |samples: &[Sample]| median(samples.iter().map(|sample| sample.p50));
+        let p99 = |samples: &[Sample]| median(samples.iter().map(|sample| sample.p99).collect());
+        let p50 = |samples: &[Sample]| median(samples.iter().map(|sample| sample.p50).collect());
         let ratio = p99(&with) / p99(&without);
         let memory = with.iter().flat_map(|sample| sample.memory.iter().copied());
         let most = memory.clone().fold(0.0, f64::max);
@@ -111,10 +112,4 @@ fn milliseconds(report: &serde_json::Value, name: &str) -> f64 {
 fn lateness(report: &serde_json::Value) -> String {
     let [p50, p99, max] = ["p50", "p99", "max"].map(|name| milliseconds(report, name));
     format!("{} came, late by {p50:.2} / {p99:.2} / {max:.2} ms (p50, p99, most)", report["count"])
-}
-
-fn median(samples: impl Iterator<Item = f64>) -> f64 {
-    let mut samples: Vec<_> = samples.collect();
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kalends_bench::peers::database::connect;
 use kalends_bench::peers::now;
 use kalends_bench::store::workload::{collection, collection_path, job_path, job_put};
-use kalends_bench::store::{JOBS_PER_COLLECTION, LOADING, bytes_in, in_flight, wait};
+use kalends_bench::store::{JOBS_PER_COLLECTION, bytes_in, in_flight, wait};
 use kalends_environment::{SystemClock, SystemEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::encryption::Cipher;
@@ -17,11 +17,14 @@ use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
-    ApiStore, CollectionContext, CollectionWrite, JobContext, JobWrite, KeyFile, Reply, StoreError,
+    ApiStore, CollectionContext, CollectionWrite, JobContext, JobPut, JobWrite, KeyFile, Reply,
+    StoreError,
 };
 
 /// Time until the first of the loaded jobs is due.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
+/// Number of concurrent edits of the SQLite store, which share commits.
+const IN_FLIGHT: usize = 10_000;
 /// Number of jobs that one statement adds to PostgreSQL.
 const STATEMENT: usize = 200_000;
 
@@ -48,20 +51,29 @@ pub(crate) struct PostgresLoader {
 
 impl Loader for SqliteLoader {
     async fn load(&self, from: usize, to: usize) -> anyhow::Result<u64> {
+        // On a thread without a runtime: Tokio's budget of a task would be used up by the replies of the
+        // store and renewed only when this future returns.
+        std::thread::scope(|scope| scope.spawn(|| self.fill(from, to)).join())
+            .map_err(|_| anyhow::anyhow!("the thread that loads jobs has panicked"))?
+    }
+
+    fn select(&self, command: &mut Command) {
+        command.args(["--store", &format!("sqlite:{}", self.path.display())]);
+    }
+}
+
+impl SqliteLoader {
+    fn fill(&self, from: usize, to: usize) -> anyhow::Result<u64> {
         let codec = codec(&KeyFile::beside(&self.path), &self.path)?;
         let settings = SqliteSettings::default();
         let store = SqliteStore::open(&self.path, settings, codec, Arc::new(SystemClock))?;
         for number in new_collections(from, to) {
             wait(put_collection(&store, number)?)?;
         }
-        in_flight(LOADING, (from..to).map(|job| put_job(&store, job)), drop)?;
+        in_flight(IN_FLIGHT, (from..to).map(|job| put_job(&store, job)), drop)?;
         wait(store.flush())?;
         drop(store);
         Ok(bytes_in(self.path.parent().context("no folder")?)?)
-    }
-
-    fn select(&self, command: &mut Command) {
-        command.args(["--store", &format!("sqlite:{}", self.path.display())]);
     }
 }
 
@@ -77,6 +89,8 @@ impl Loader for PostgresLoader {
         }
         drop(store);
         let client = connect(&self.url).await?;
+        // The checkpoint below makes all jobs durable.
+        client.batch_execute("SET synchronous_commit = off").await?;
         let mut next = from.max(1);
         while next < to {
             let end = to.min(next + STATEMENT);
@@ -129,8 +143,11 @@ fn put_collection(store: &impl ApiStore, number: usize) -> anyhow::Result<Reply<
 }
 
 fn put_job(store: &impl ApiStore, job: usize) -> Reply<'_, impl Sized> {
-    let due = due(job);
-    let decide = move |_: JobContext<'_>| Ok(JobWrite::Put(Box::new(job_put(job, 0, due))));
+    // A job has no occurrences before its creation, and it is edited to run soon.
+    let (created, due) = (instant_now(), due(job));
+    let decide = move |_: JobContext<'_>| {
+        Ok(JobWrite::Put(Box::new(JobPut { created, ..job_put(job, 0, due) })))
+    };
     match job_path(job) {
         Ok(path) => store.edit_job(path, Box::new(decide)),
         Err(error) => Box::pin(std::future::ready(Err(StoreError::Failed(error.to_string())))),
@@ -140,8 +157,11 @@ fn put_job(store: &impl ApiStore, job: usize) -> Reply<'_, impl Sized> {
 /// A random time of a day in a year.
 fn due(job: usize) -> Instant {
     let spread = u64::from((job as u32).wrapping_mul(0x85eb_ca6b));
-    let now = Instant::from_ticks(now().as_microsecond() * 10).unwrap_or(Instant::MIN);
-    now.saturating_add(YEAR).saturating_add(Duration::from_millis(spread % 86_400_000))
+    instant_now().saturating_add(YEAR).saturating_add(Duration::from_millis(spread % 86_400_000))
+}
+
+fn instant_now() -> Instant {
+    Instant::from_ticks(now().as_microsecond() * 10).unwrap_or(Instant::MIN)
 }
 
 fn codec(file: &KeyFile, store: &Path) -> anyhow::Result<DefinitionCodec> {

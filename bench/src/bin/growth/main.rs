@@ -20,12 +20,13 @@ use jiff::{SignedDuration, Timestamp};
 use kalends_bench::engine::CONNECTIONS;
 use kalends_bench::engine::client::Client;
 use kalends_bench::engine::process::Process;
+use kalends_bench::engine::sink;
+use kalends_bench::engine::sink::Sink;
 use kalends_bench::peers::contender::Programs;
 use kalends_bench::peers::database::Postgres;
 use kalends_bench::peers::processor::seconds_of_tree;
-use kalends_bench::peers::sink::Sink;
 use kalends_bench::peers::workload::Load;
-use kalends_bench::peers::{kalends, machine, median, now, sink, sleep_until};
+use kalends_bench::peers::{kalends, machine, median, now, sleep_until};
 use kalends_bench::store::workload::job_path;
 
 use crate::load::{Loader, PostgresLoader, SqliteLoader};
@@ -35,6 +36,10 @@ use crate::report::Size;
 const BURST: usize = 1_000;
 /// Number of bursts at each size, each of other jobs; processor time is counted in hundredths of a second.
 const BURSTS: usize = 8;
+/// Number of bursts of a quick run.
+const QUICK_BURSTS: usize = 3;
+/// A job that is completed cannot be edited for the next burst.
+const RECURRENCE: &str = r#""recurrence":{"frequency":"Month","interval":12},"#;
 /// Time to edit the jobs of a burst.
 const EDITS: SignedDuration = SignedDuration::from_secs(4);
 
@@ -51,7 +56,7 @@ fn main() -> anyhow::Result<()> {
     }
     if sizes.is_empty() {
         sizes = match is_quick {
-            true => vec![1_000, 100_000],
+            true => vec![1_000, 100_000, 1_000_000],
             false => vec![1_000, 100_000, 1_000_000, 10_000_000],
         };
     }
@@ -71,17 +76,24 @@ async fn measure(
 ) -> anyhow::Result<()> {
     let (machine, begun) = (machine::describe(folder)?, now());
     let mut measured = Vec::new();
+    let bursts = if is_quick { QUICK_BURSTS } else { BURSTS };
     let is_selected = |name: &str| only.is_none_or(|only| only == name);
     if is_selected("sqlite") {
         let path = folder.join("kalends.db");
         let loader = SqliteLoader { path };
-        measured.extend(grow("SQLite", loader, None, folder, sizes).await?);
+        measured.extend(grow("SQLite", loader, None, folder, sizes, bursts).await?);
+        // The disk is needed for the other store.
+        std::fs::remove_dir_all(folder)?;
+        std::fs::create_dir(folder)?;
     }
     if is_selected("postgres") {
         let mut postgres = Postgres::connect().await?;
         let loader = PostgresLoader { url: postgres.create().await?, key: folder.join("key") };
         let (process, url) = (postgres.process, loader.url.clone());
-        measured.extend(grow("PostgreSQL", loader, Some(process), folder, sizes).await?);
+        // Loading a million jobs takes longer than the rest of a quick run.
+        let sizes: Vec<_> =
+            sizes.iter().copied().filter(|&jobs| !is_quick || jobs < 1_000_000).collect();
+        measured.extend(grow("PostgreSQL", loader, Some(process), folder, &sizes, bursts).await?);
         postgres.drop(&url).await?;
     }
     report::write(&machine, begun, &measured, is_quick)
@@ -94,6 +106,7 @@ async fn grow(
     database: Option<u32>,
     folder: &Path,
     sizes: &[usize],
+    bursts: usize,
 ) -> anyhow::Result<Vec<Size>> {
     let sink = Sink::start()?;
     let mut measured = Vec::new();
@@ -115,7 +128,7 @@ async fn grow(
         };
         let mut last_after = Vec::new();
         let (mut runs, mut seconds, mut database_seconds) = (0, 0.0, 0.0);
-        for round in 0..BURSTS {
+        for round in 0..bursts {
             let count = jobs.min(BURST);
             let first = Timestamp::from_second(now().checked_add(EDITS)?.as_second() + 1)?;
             let load = Load { count, first: first.as_microsecond(), spacing: 0 };
@@ -162,7 +175,7 @@ async fn start(loader: &impl Loader, folder: &Path) -> anyhow::Result<Process> {
     }
 }
 
-/// Makes existing jobs one-time jobs of a load.
+/// Makes existing jobs run at the time of a load.
 async fn edit(
     server: &str,
     sink: &str,
@@ -177,9 +190,9 @@ async fn edit(
             let start = Timestamp::from_microsecond(load.first)?;
             for place in (first..load.count).step_by(CONNECTIONS) {
                 let path = format!("{}?api-version=2016-03-01", job_path(job(place))?);
-                client
-                    .must("PUT", &path, &kalends::definition(&start, &sink, &load.body(place)))
-                    .await?;
+                let body = load.body(place);
+                let definition = kalends::definition(&start, RECURRENCE, &sink, &body);
+                client.must("PUT", &path, &definition).await?;
             }
             anyhow::Ok(())
         }));

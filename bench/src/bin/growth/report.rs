@@ -1,9 +1,8 @@
 //! The results as a Markdown table, JSON and charts.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 use kalends_bench::peers::plot::{Bar, Chart, Scale, svg};
+use kalends_bench::results::Results;
 use serde_json::{Value, json};
 
 /// Results of a store with a number of jobs.
@@ -76,20 +75,14 @@ pub(crate) fn write(
             size.bytes_per_job,
         );
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-    std::fs::create_dir_all(&folder)?;
-    let suffix = if is_quick { "-quick" } else { "" };
-    let name = format!("{}-growth{suffix}", begun.strftime("%Y-%m-%d"));
-    let results = json!({
-        "begun": begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        "machine": machine,
-        "sizes": sizes.iter().map(Size::json).collect::<Vec<_>>(),
-    });
-    let text = serde_json::to_string_pretty(&results)?;
-    std::fs::write(folder.join(format!("{name}.json")), text + "\n")?;
-    std::fs::write(folder.join(format!("{name}.svg")), svg(&charts(sizes))?)?;
-    println!("\nWritten to bench/results/{name}.json and .svg.");
-    Ok(())
+    let files = Results {
+        suffix: if is_quick { "-growth-quick" } else { "-growth" },
+        begun,
+        machine,
+        measured: json!({ "sizes": sizes.iter().map(Size::json).collect::<Vec<_>>() }),
+        chart: Some(svg(&charts(sizes))?),
+    };
+    files.write()
 }
 
 fn charts(sizes: &[Size]) -> Vec<Chart> {

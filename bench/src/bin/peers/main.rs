@@ -12,11 +12,12 @@ mod measure;
 mod report;
 
 use anyhow::{Context as _, bail};
+use kalends_bench::engine::sink;
+use kalends_bench::engine::sink::Sink;
 use kalends_bench::peers::contender::{Contender, Programs, all};
 use kalends_bench::peers::database::Postgres;
-use kalends_bench::peers::sink::Sink;
 use kalends_bench::peers::workload::Load;
-use kalends_bench::peers::{floor, machine, now, sink};
+use kalends_bench::peers::{floor, machine, now};
 
 use crate::measure::Bench;
 
@@ -54,7 +55,7 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
     let mut options = Options {
         is_quick,
         rounds: 3,
-        burst: if is_quick { 10_000 } else { 50_000 },
+        burst: if is_quick { 5_000 } else { 50_000 },
         seconds: if is_quick { 5 } else { 30 },
         only: vec![],
     };

@@ -8,10 +8,10 @@ use anyhow::{Context as _, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use kalends_bench::engine::BODY_BYTES;
 use kalends_bench::engine::process::Process;
+use kalends_bench::engine::sink::Sink;
 use kalends_bench::peers::contender::{Contender, Program, Programs, Store, Worker};
 use kalends_bench::peers::database::{Postgres, Redis};
 use kalends_bench::peers::processor::seconds_of_tree;
-use kalends_bench::peers::sink::Sink;
 use kalends_bench::peers::workload::Load;
 use kalends_bench::peers::{kalends, now, sleep_until};
 

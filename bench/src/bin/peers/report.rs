@@ -1,12 +1,10 @@
 //! The results as Markdown tables, JSON and charts.
 
-use std::path::Path;
-
-use anyhow::Context as _;
 use jiff::Timestamp;
 use kalends_bench::peers::contender::{Contender, Store};
 use kalends_bench::peers::plot::{Bar, Chart, Scale, svg};
 use kalends_bench::peers::{machine, median};
+use kalends_bench::results;
 use serde_json::{Value, json};
 
 use crate::measure::{Bench, Burst, Steady};
@@ -119,23 +117,17 @@ impl Results {
     /// Prints the tables and writes `bench/results/DATE.json` and `DATE.svg`.
     pub(crate) fn write(&self, is_quick: bool) -> anyhow::Result<()> {
         self.print();
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
-        std::fs::create_dir_all(&folder)?;
-        let suffix = if is_quick { "-quick" } else { "" };
-        let name = format!("{}{suffix}", self.begun.strftime("%Y-%m-%d"));
-        let results = json!({
-            "begun": self.begun.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            "machine": self.machine,
-            "wrk_requests_per_second": self.wrk,
-            "contenders": self.contenders.iter().map(ContenderResults::json).collect::<Vec<_>>(),
-        });
-        let text = serde_json::to_string_pretty(&results)?;
-        std::fs::write(folder.join(format!("{name}.json")), text + "\n")?;
-        let chart = svg(&[self.burst_chart(), self.lateness_chart()])?;
-        let path = folder.join(format!("{name}.svg"));
-        std::fs::write(&path, chart).with_context(|| path.display().to_string())?;
-        println!("\nWritten to bench/results/{name}.json and .svg.");
-        Ok(())
+        let files = results::Results {
+            suffix: if is_quick { "-quick" } else { "" },
+            begun: self.begun,
+            machine: &self.machine,
+            measured: json!({
+                "wrk_requests_per_second": self.wrk,
+                "contenders": self.contenders.iter().map(ContenderResults::json).collect::<Vec<_>>(),
+            }),
+            chart: Some(svg(&[self.burst_chart(), self.lateness_chart()])?),
+        };
+        files.write()
     }
 
     fn print(&self) {
