@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kalends_bench::peers::database::connect;
 use kalends_bench::peers::now;
 use kalends_bench::store::workload::{collection, collection_path, job_path, job_put};
-use kalends_bench::store::{JOBS_PER_COLLECTION, bytes_in, in_flight, wait};
+use kalends_bench::store::{JOBS_PER_COLLECTION, LOADING, bytes_in, in_flight, wait};
 use kalends_environment::{SystemClock, SystemEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::encryption::Cipher;
@@ -23,8 +23,6 @@ use kalends_store::{
 
 /// Time until the first of the loaded jobs is due.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
-/// Number of concurrent edits of the SQLite store, which share commits.
-const IN_FLIGHT: usize = 10_000;
 /// Number of jobs that one statement adds to PostgreSQL.
 const STATEMENT: usize = 200_000;
 
@@ -70,7 +68,7 @@ impl SqliteLoader {
         for number in new_collections(from, to) {
             wait(put_collection(&store, number)?)?;
         }
-        in_flight(IN_FLIGHT, (from..to).map(|job| put_job(&store, job)), drop)?;
+        in_flight(LOADING, (from..to).map(|job| put_job(&store, job)), drop)?;
         wait(store.flush())?;
         drop(store);
         Ok(bytes_in(self.path.parent().context("no folder")?)?)
