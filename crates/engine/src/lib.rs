@@ -26,6 +26,7 @@ mod store_clock;
 mod timetable;
 mod unreported;
 mod worker;
+mod workers;
 
 pub use engine::{Engine, Nudge};
 pub use metrics::EngineMetrics;

@@ -45,6 +45,7 @@ use crate::status::{CallKind, EngineStatus};
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
 use crate::worker::{FinishedAssignment, Services};
+use crate::workers::Workers;
 use claimed_ahead::ClaimedAhead;
 use cluster::ClusterService;
 use commit_pacing::CommitPacing;
@@ -72,6 +73,7 @@ const STORE_RETRY: Duration = Duration::from_millis(200);
 /// State of the loop.
 pub(crate) struct Scheduler {
     services: Services,
+    workers: Arc<Workers>,
     /// Set if the engine follows the store's clock; then it is also `services.clock`.
     store_clock: Option<Arc<StoreClock>>,
     node: NodeId,
@@ -159,6 +161,7 @@ impl Scheduler {
         schedules.start_months_ahead_max = i64::MAX;
         Scheduler {
             services: Services { store, clock, executor, metrics: Arc::clone(&settings.metrics) },
+            workers: Arc::default(),
             store_clock,
             node,
             schedules,

@@ -18,6 +18,7 @@ use tokio::sync::mpsc::Sender;
 use crate::admission::Slot;
 use crate::metrics::EngineMetrics;
 use crate::unreported::Unreported;
+use crate::workers::Workers;
 
 /// Dependencies of the scheduler and of workers.
 #[derive(Clone)]
@@ -101,6 +102,7 @@ const GATE_AGE_MAX: Duration = Duration::from_millis(200);
 pub(crate) async fn run_assignments(
     group: Vec<Assignment>,
     services: Services,
+    workers: Arc<Workers>,
     results: Sender<Box<FinishedAssignment>>,
 ) {
     // First, so that a panic below reports every assignment.
@@ -122,7 +124,7 @@ pub(crate) async fn run_assignments(
             gate_states.unwrap_or_default().into_iter().map(Some).chain([None].into_iter().cycle());
         for (assignment, state) in group.into_iter().zip(gate_states) {
             let gate = gate(assignment.assignment(), state, services.clock.now().into());
-            tokio::spawn(run_assignment(assignment, gate, services.clone()));
+            workers.start(assignment, gate, &services);
         }
         group = later;
     }
@@ -177,7 +179,7 @@ async fn wait_for(at: Instant, clock: &dyn Clock) {
 }
 
 /// Whether an attempt may start.
-enum Gate {
+pub(crate) enum Gate {
     Open,
     Closed(AssignmentResult),
 }
@@ -228,9 +230,10 @@ fn is_unattempted_occurrence(run: &OpenRun, job: &Job) -> bool {
         && run.progress.is_unattempted()
 }
 
-async fn run_assignment(assignment: Unreported, gate: Gate, services: Services) {
+/// Executes an assignment if the gate is open, and reports its result.
+pub(crate) async fn run_assignment(assignment: Unreported, gate: Gate, services: &Services) {
     let result = match gate {
-        Gate::Open => attempt(assignment.assignment(), &services).await,
+        Gate::Open => attempt(assignment.assignment(), services).await,
         Gate::Closed(result) => result,
     };
     assignment.report(result).await;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{
-    HttpAuthentication, HttpRequest, Outcome, Secret, SecretHeaders, Signing, Target,
+    CollectionPath, HttpAuthentication, HttpRequest, Outcome, Secret, SecretHeaders, Signing,
+    Target,
 };
 use kalends_environment::{Clock, Entropy, Stopwatch};
 use kalends_recurrence::Instant;
@@ -46,11 +47,24 @@ pub(crate) struct HttpExecutor {
     secret_headers: SecretHeaders,
 }
 
-/// The first request of an attempt and its credentials.
-struct Prepared {
-    request: ActionRequest,
+/// The requests of an attempt: the one that is sent next, and its credentials.
+struct Exchange {
+    url: Url,
+    sent: ActionRequest,
     identity: Identity,
     token: Option<Secret>,
+    redactor: Redactor,
+}
+
+impl Exchange {
+    fn failed(&self, error: &HttpActionError) -> AttemptReport {
+        failed(&self.url, error, &self.redactor)
+    }
+}
+
+fn failed(url: &Url, error: &HttpActionError, redactor: &Redactor) -> AttemptReport {
+    let host = url.host_str().unwrap_or_default();
+    AttemptReport::failed(redactor.redact(history_message::failure(host, error)))
 }
 
 impl HttpExecutor {
@@ -71,19 +85,21 @@ impl HttpExecutor {
         request: &HttpRequest,
         context: AttemptContext<'_>,
     ) -> AttemptReport {
-        let Ok(mut url) = Url::parse(request.uri.as_str()) else {
+        let Ok(url) = Url::parse(request.uri.as_str()) else {
             let message = history_message::failure("", &HttpActionError::InvalidUrl);
             return AttemptReport::failed(message);
         };
         let redactor = Redactor::for_http_request(request, &url, &self.secret_headers);
-        let execution = self.send_and_redirect(attempt, request, &mut url, redactor, context);
+        let sent = match self.first_request(attempt, request, &url) {
+            Ok(sent) => sent,
+            Err(error) => return failed(&url, &error, &redactor),
+        };
+        let mut exchange =
+            Exchange { url, sent, identity: Identity::none(), token: None, redactor };
+        let execution = self.send_and_redirect(attempt, request, &mut exchange, context);
         match tokio::time::timeout(attempt.timeout, execution).await {
             Ok(report) => report,
-            Err(_) => {
-                let host = url.host_str().unwrap_or_default();
-                let message = history_message::failure(host, &HttpActionError::Timeout);
-                AttemptReport::failed(message)
-            }
+            Err(_) => exchange.failed(&HttpActionError::Timeout),
         }
     }
 
@@ -120,67 +136,75 @@ impl HttpExecutor {
         &self,
         attempt: &AttemptRequest<'_>,
         request: &HttpRequest,
-        url: &mut Url,
-        mut redactor: Redactor,
+        exchange: &mut Exchange,
         context: AttemptContext<'_>,
     ) -> AttemptReport {
-        let failed = |url: &Url, error: HttpActionError, redactor: &Redactor| {
-            let host = url.host_str().unwrap_or_default();
-            AttemptReport::failed(redactor.redact(history_message::failure(host, &error)))
-        };
-        let prepared = match self.prepare(attempt, request, url).await {
-            Ok(prepared) => prepared,
-            Err(error) => return failed(url, error, &redactor),
-        };
-        let Prepared { request: mut sent, mut identity, token } = prepared;
-        if let Some(token) = &token {
-            redactor.add_token(token);
+        let collection = &attempt.path.collection;
+        if request.authentication.is_some()
+            && let Err(error) = Box::pin(self.authenticate(collection, request, exchange)).await
+        {
+            return exchange.failed(&error);
         }
         for followed in 0..=redirect::REDIRECTS_MAX {
-            let response = match self.send(attempt, &sent, url, &identity, context).await {
-                Ok(response) => response,
-                Err(error) => return failed(url, error, &redactor),
+            let Some(to) = Destination::of_url(&exchange.url, collection) else {
+                return exchange.failed(&HttpActionError::InvalidUrl);
             };
-            if let (401, Some(token)) = (response.status, &token) {
+            let (sent, identity) = (exchange.sent.request(), &exchange.identity);
+            // Boxed because two small allocations take less time than a large one.
+            let sending = Box::pin(self.client.send(sent, &to, identity, BODY_BYTES_MAX, context));
+            let response = match sending.await {
+                Ok(response) => response,
+                Err(error) => return exchange.failed(&error.into()),
+            };
+            if let (401, Some(token)) = (response.status, &exchange.token) {
                 Box::pin(self.tokens.invalidate(request.authentication.as_ref(), token)).await;
             }
-            match redirect::decide(url, &sent, &response, followed) {
-                RedirectDecision::Final => return self.report(url, &response, &redactor),
-                RedirectDecision::Refuse(error) => return failed(url, error.into(), &redactor),
+            match redirect::decide(&exchange.url, &exchange.sent, &response, followed) {
+                RedirectDecision::Final => return self.report(exchange, &response),
+                RedirectDecision::Refuse(error) => return exchange.failed(&error.into()),
                 RedirectDecision::Follow(Redirect { to, method, body, origin }) => {
                     if origin == Origin::Cross {
-                        sent.leave_origin(&self.secret_headers);
-                        identity = Identity::none();
+                        exchange.sent.leave_origin(&self.secret_headers);
+                        exchange.identity = Identity::none();
                     }
-                    sent.redirect_to(&to, method, body);
-                    *url = to;
+                    exchange.sent.redirect_to(&to, method, body);
+                    exchange.url = to;
                 }
             }
         }
-        failed(url, RedirectError::TooMany.into(), &redactor)
+        exchange.failed(&RedirectError::TooMany.into())
     }
 
-    async fn prepare(
+    /// The first request of an attempt, without client certificate and access token.
+    fn first_request(
         &self,
         attempt: &AttemptRequest<'_>,
         request: &HttpRequest,
         url: &Url,
-    ) -> Result<Prepared, HttpActionError> {
+    ) -> Result<ActionRequest, HttpActionError> {
         let mut built = ActionRequest::new(attempt, request, url, &*self.entropy)?;
-        let collection = &attempt.path.collection;
         if let (Signing::On, Some(signer)) = (attempt.signing, &self.signer) {
             let now = Instant::from(self.clock.now()).unix_seconds();
-            built.sign(signer, collection, now)?;
+            built.sign(signer, &attempt.path.collection, now)?;
         }
-        let identity = match &request.authentication {
+        Ok(built)
+    }
+
+    /// Reads the client certificate or gets the access token.
+    async fn authenticate(
+        &self,
+        collection: &CollectionPath,
+        request: &HttpRequest,
+        exchange: &mut Exchange,
+    ) -> Result<(), HttpActionError> {
+        match &request.authentication {
             // Without TLS there is no handshake that could present the certificate.
-            Some(HttpAuthentication::ClientCertificate { .. }) if url.scheme() != "https" => {
-                Identity::none()
-            }
+            Some(HttpAuthentication::ClientCertificate { .. })
+                if exchange.url.scheme() != "https" => {}
             Some(HttpAuthentication::ClientCertificate { pfx: Some(pfx), password, .. }) => {
                 let empty = Secret::new(String::new());
                 let password = password.as_ref().unwrap_or(&empty);
-                Box::pin(self.client.egress().identity(pfx, password)).await?
+                exchange.identity = self.client.egress().identity(pfx, password).await?;
             }
             Some(HttpAuthentication::ClientCertificate { pfx: None, .. }) => {
                 return Err(HttpActionError::MissingCertificate);
@@ -188,36 +212,20 @@ impl HttpExecutor {
             Some(
                 HttpAuthentication::ActiveDirectoryOAuth { .. } | HttpAuthentication::Basic { .. },
             )
-            | None => Identity::none(),
-        };
-        let token = match ClientCredentials::of(request.authentication.as_ref())? {
-            Some(credentials) => {
-                let token = Box::pin(self.tokens.token(&credentials, collection)).await?;
-                built.set_bearer_token(&token)?;
-                Some(token)
-            }
-            None => None,
-        };
-        Ok(Prepared { request: built, identity, token })
+            | None => {}
+        }
+        if let Some(credentials) = ClientCredentials::of(request.authentication.as_ref())? {
+            let token = self.tokens.token(&credentials, collection).await?;
+            exchange.sent.set_bearer_token(&token)?;
+            exchange.redactor.add_token(&token);
+            exchange.token = Some(token);
+        }
+        Ok(())
     }
 
-    async fn send(
-        &self,
-        attempt: &AttemptRequest<'_>,
-        request: &ActionRequest,
-        url: &Url,
-        identity: &Identity,
-        context: AttemptContext<'_>,
-    ) -> Result<Response, HttpActionError> {
-        let to = Destination::of_url(url, &attempt.path.collection);
-        let to = to.ok_or(HttpActionError::InvalidUrl)?;
-        let request = request.request();
-        Ok(self.client.send(request, &to, identity, BODY_BYTES_MAX, context).await?)
-    }
-
-    fn report(&self, url: &Url, response: &Response, redactor: &Redactor) -> AttemptReport {
-        let host = url.host_str().unwrap_or_default();
-        let message = history_message::response(host, response, redactor);
+    fn report(&self, exchange: &Exchange, response: &Response) -> AttemptReport {
+        let host = exchange.url.host_str().unwrap_or_default();
+        let message = history_message::response(host, response, &exchange.redactor);
         let now = Instant::from(self.clock.now());
         let outcome = match response.status {
             200..=299 => Outcome::Succeeded,

@@ -1,6 +1,7 @@
 //! Runs that were claimed before their host had a free slot: their attempts start when others end.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_store::record::SlotKey;
@@ -86,8 +87,8 @@ impl Scheduler {
 
     pub(super) fn execute(&self, assignments: Vec<Assignment>) {
         if !assignments.is_empty() {
-            let (services, results) = (self.services.clone(), self.results.0.clone());
-            tokio::spawn(run_assignments(assignments, services, results));
+            let (services, workers) = (self.services.clone(), Arc::clone(&self.workers));
+            tokio::spawn(run_assignments(assignments, services, workers, self.results.0.clone()));
         }
     }
 
