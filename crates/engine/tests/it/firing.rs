@@ -39,6 +39,24 @@ fn a_recurring_job_runs_at_each_scheduled_time_and_never_early() {
 }
 
 #[test]
+fn tasks_of_attempts_are_reused_and_end_with_the_engine() {
+    run(async {
+        let mut world = World::new().await;
+        let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+        let before = tasks();
+        world.start_engine();
+        world.put("j", job(&at(60), Some(minutely()))).await;
+        world.pass(60).await;
+        let after_one = tasks();
+        world.pass(600).await;
+        assert_eq!((world.calls().len(), tasks()), (11, after_one));
+        world.stop_engine().await;
+        world.settle().await;
+        assert_eq!(tasks(), before);
+    });
+}
+
+#[test]
 fn connections_are_prewarmed_before_many_attempts_due_at_the_same_time() {
     run(async {
         let mut world = World::new().await;
