@@ -68,7 +68,7 @@ pub fn all() -> Vec<Contender> {
         contender("no scheduler", Program::Floor, Store::None, "64 connections; a sleeping thread"),
         contender("Kalends, SQLite", Program::Kalends, Store::Sqlite, "--limits-plans off"),
         Contender {
-            stores_per_second: 700,
+            stores_per_second: 1_500,
             ..contender(
                 "Kalends, PostgreSQL",
                 Program::Kalends,

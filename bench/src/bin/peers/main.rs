@@ -55,8 +55,8 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
     let mut options = Options {
         is_quick,
         rounds: 3,
-        burst: if is_quick { 5_000 } else { 50_000 },
-        seconds: if is_quick { 5 } else { 30 },
+        burst: if is_quick { 3_000 } else { 50_000 },
+        seconds: if is_quick { 3 } else { 30 },
         only: vec![],
     };
     let mut words = words.iter();
