@@ -1,5 +1,7 @@
 // Data of tests.
 
+import { execFileSync } from "node:child_process";
+
 /** Calls `action` for each item, some at a time. */
 export async function each(items, action, width = 16) {
   const rest = [...items];
@@ -15,6 +17,14 @@ export async function manyJobs(server, count, { prefix = "job", size = 1000 } = 
     const collection = `bulk-${String(Math.ceil(number / size)).padStart(3, "0")}`;
     return server.job(`${prefix}-${String(number).padStart(6, "0")}`, { collection, tags: { number: String(number % 100) }, state: number % 10 ? "Enabled" : "Disabled" });
   });
+}
+
+/**
+ * Copies the only job of a server that is paused, disabled, to `{prefix}-000001` …: 100,000 requests would take minutes.
+ * It is in a collection that must not have other jobs.
+ */
+export function copyJob(server, count, { prefix = "job" } = {}) {
+  execFileSync("python3", [new URL("copy_job.py", import.meta.url).pathname, `${server.folder}/kalends.db`, prefix, String(count)]);
 }
 
 /** A day of the next year: `2027-03-28` for `03-28`. */

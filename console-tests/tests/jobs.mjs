@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 
-import { manyJobs } from "../data.mjs";
+import { copyJob, manyJobs } from "../data.mjs";
 import { test } from "../registry.mjs";
 import { eventually } from "../server.mjs";
 
@@ -25,6 +25,39 @@ test("search while typing finds one job among 2,000, and the URL keeps the searc
   assert.equal(await field.inputValue(), "001234");
   await field.fill("absent");
   await page.getByText("No job matches").waitFor();
+});
+
+test("a search among 100,000 jobs finds one by its name, a part of it, and its target while typing", async ({ start, open }) => {
+  const server = await start();
+  await server.job("template", { state: "Disabled" });
+  await server.pause();
+  copyJob(server, 100_000);
+  await server.resume();
+  await server.job("nightly-invoice-export", { path: "/200/warehouse", collection: "zz-finance" });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  const field = page.getByRole("searchbox", { name: "Search", exact: true });
+  const counts = page.getByRole("navigation", { name: "Jobs by state" });
+  for (const [text, name] of [["job-077000", "job-077000"], ["99987", "job-099987"], ["INVOICE", "nightly-invoice-export"], ["warehouse", "nightly-invoice-export"], ["finance", "nightly-invoice-export"]]) {
+    await field.fill("");
+    await field.pressSequentially(text);
+    await eventually(`only ${name}`, async () => (await page.locator("[data-row] .name").allInnerTexts()).join() === name);
+    await eventually("an exact count", async () => /All\s*1\s/.test(`${await counts.innerText()} `));
+  }
+  // Created and deleted jobs are found, and not found, at once.
+  await server.job("nightly-invoice-check", { collection: "zz-finance" });
+  await server.api("DELETE", "/api/collections/zz-finance/jobs/nightly-invoice-export");
+  await field.fill("invoice");
+  await eventually("the new job", async () => (await page.locator("[data-row] .name").allInnerTexts()).join() === "nightly-invoice-check");
+  await field.fill("job-0");
+  await eventually("a full page", async () => (await page.locator("[data-row]").count()) === 50);
+  assert.match(await counts.innerText(), /All\s*1,000\+/);
+  await field.fill("absent");
+  await page.getByText("No job matches.").waitFor();
+  // A state that no job is in: the search goes on until it has examined all of them.
+  await window.go("jobs?state=Faulted");
+  await page.getByText("No job matches.").waitFor();
 });
 
 test("pages of the list follow each other, and back returns to the page before", async ({ start, open }) => {

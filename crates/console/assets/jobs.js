@@ -105,25 +105,65 @@ function searchWhileTyping(form) {
   });
 }
 
-/** Replaces everything below the search form with the result for the present URL. */
-async function replaceList() {
+/** Reads a page of this list, and calls `use` with its document unless the user went on. */
+function readPage(href, use) {
   const request = new XMLHttpRequest();
   const url = location.href;
-  request.open("GET", url);
+  request.open("GET", href);
   request.responseType = "document";
   request.onload = () => {
-    if (location.href !== url || request.status !== 200) return;
+    if (location.href === url && request.status === 200) use(request.response);
+  };
+  request.send();
+}
+
+/** Replaces everything below the search form with the result for the present URL. */
+function replaceList() {
+  readPage(location.href, (page) => {
     const form = document.querySelector("[data-filter]");
-    const fresh = request.response.querySelector("[data-filter]");
-    const tabs = request.response.querySelector("[data-live=tabs]");
-    document.querySelector("[data-live=tabs]").replaceWith(document.adoptNode(tabs));
+    const fresh = page.querySelector("[data-filter]");
+    replaceTabs(page);
     while (form.nextSibling) form.nextSibling.remove();
     const nodes = [];
     for (let node = fresh.nextSibling; node; node = node.nextSibling) nodes.push(node);
     form.after(...nodes.map((node) => document.adoptNode(node)));
     showSelection();
-  };
-  request.send();
+    searchOn();
+  });
+}
+
+function replaceTabs(page) {
+  document.querySelector("[data-live=tabs]").replaceWith(document.adoptNode(page.querySelector("[data-live=tabs]")));
+}
+
+/**
+ * Goes on with a search that ended before its page was full: the server limits the time of each request. The rows of the
+ * next page follow those that are shown.
+ */
+function searchOn() {
+  const link = document.querySelector("[data-search-on]");
+  if (!link) return;
+  link.textContent = "Searching…";
+  readPage(link.href, (page) => {
+    if (!link.isConnected) return;
+    replaceTabs(page);
+    const shown = document.querySelector("[data-rows]");
+    const fresh = page.querySelector("[data-rows]");
+    const [rows, more] = [shown, fresh].map((list) => list.querySelector("tbody"));
+    if (!rows) shown.replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
+    else {
+      if (more) rows.append(...[...more.children].map((row) => document.adoptNode(row)));
+      const pager = fresh.querySelector(".pager");
+      const next = fresh.querySelector("[data-search-on], [rel=next]");
+      if (pager) shown.querySelector(".pager").replaceWith(document.adoptNode(pager));
+      else if (next) link.href = next.href;
+      else link.remove();
+      const count = shown.querySelector(".pager > span");
+      if (count) count.textContent = `${rows.children.length} on this page`;
+    }
+    showSelection();
+    searchOn();
+  });
 }
 
 export function start() {
@@ -140,6 +180,10 @@ export function start() {
     const button = event.target.closest("[data-bulk]");
     if (button) bulk(button.dataset.bulk);
   });
-  document.addEventListener("live:replaced", showSelection);
+  document.addEventListener("live:replaced", () => {
+    showSelection();
+    searchOn();
+  });
   showSelection();
+  searchOn();
 }

@@ -14,9 +14,10 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobsPage, LeaseClock, NewestRuns,
-    OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply, Retention,
-    RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, StatesPage,
+    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobSummary, JobsPage, LeaseClock,
+    NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply,
+    Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope,
+    StatesPage, TextsFrom, TextsPage,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -42,6 +43,10 @@ impl OverviewStore for Link {
         Box::pin(self.call(Access::Read, move || self.inner.jobs_by_key(jobs)))
     }
 
+    fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
+        Box::pin(self.call(Access::Read, move || self.inner.states_by_key(jobs)))
+    }
+
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         Box::pin(self.call(Access::Read, move || self.inner.job_paths(jobs)))
     }
@@ -52,6 +57,14 @@ impl OverviewStore for Link {
 
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         Box::pin(self.call(Access::Read, move || self.inner.scan_states(after, limit)))
+    }
+
+    fn newest_job(&self) -> Reply<'_, JobKey> {
+        Box::pin(self.call(Access::Read, move || self.inner.newest_job()))
+    }
+
+    fn scan_texts(&self, from: TextsFrom, limit: usize) -> Reply<'_, TextsPage> {
+        Box::pin(self.call(Access::Read, move || self.inner.scan_texts(from, limit)))
     }
 
     fn scan_schedules(

@@ -16,10 +16,11 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobsPage, LeaseClock, NewestRuns,
-    OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply, Retention,
-    RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash,
-    SessionRecord, Sessions, StatesPage, StoreError, TokenId, TokenRecord, Tokens,
+    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobSummary, JobsPage, LeaseClock,
+    NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply,
+    Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope,
+    SessionHash, SessionRecord, Sessions, StatesPage, StoreError, TextsFrom, TextsPage, TokenId,
+    TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -48,6 +49,10 @@ impl OverviewStore for MutantStore {
         self.inner.jobs_by_key(jobs)
     }
 
+    fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
+        self.inner.states_by_key(jobs)
+    }
+
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         self.inner.job_paths(jobs)
     }
@@ -58,6 +63,14 @@ impl OverviewStore for MutantStore {
 
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         self.inner.scan_states(after, limit)
+    }
+
+    fn newest_job(&self) -> Reply<'_, JobKey> {
+        self.inner.newest_job()
+    }
+
+    fn scan_texts(&self, from: TextsFrom, limit: usize) -> Reply<'_, TextsPage> {
+        self.inner.scan_texts(from, limit)
     }
 
     fn scan_schedules(

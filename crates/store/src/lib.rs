@@ -70,7 +70,8 @@ pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use overview_store::{
     CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, OverviewStore,
-    ScannedSchedule, ScannedState, SchedulesPage, SearchPosition, SearchedCollection, StatesPage,
+    ScannedSchedule, ScannedState, ScannedText, SchedulesPage, SearchPosition, SearchedCollection,
+    StatesPage, TextsFrom, TextsPage,
 };
 pub use rejection::Rejection;
 pub use run_reports::{

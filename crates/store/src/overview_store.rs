@@ -27,6 +27,10 @@ pub trait OverviewStore: Send + Sync {
     /// Jobs by their keys, in any order, without those that do not exist or cannot be read.
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>>;
 
+    /// The states of jobs by their keys, in any order, without those that do not exist or cannot be
+    /// read.
+    fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>>;
+
     /// The paths of jobs, in any order, without those that do not exist.
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>>;
 
@@ -36,6 +40,12 @@ pub trait OverviewStore: Send + Sync {
     /// The states of jobs after a key, in key order. Examines at most `limit` jobs. States that cannot
     /// be read are absent; jobs of deleted collections may be present.
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage>;
+
+    /// The greatest key of a job; 0 if there is none.
+    fn newest_job(&self) -> Reply<'_, JobKey>;
+
+    /// The texts of jobs, at most `limit`, at least one. Jobs of deleted collections may be present.
+    fn scan_texts(&self, from: TextsFrom, limit: usize) -> Reply<'_, TextsPage>;
 
     /// The schedules of enabled, active jobs after a key, in key order, if they are due before
     /// `due_before` or use HTTP authentication. Examines at most `limit` jobs; others as in
@@ -64,6 +74,37 @@ pub struct ScannedState {
     pub job: JobSummary,
     /// Time of creation of a disabled job; it is not read for others.
     pub created: Option<Instant>,
+}
+
+/// The first job of a scan of texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextsFrom {
+    /// By collection and name, after this job; `None`: from the start.
+    Name(Option<(CollectionKey, JobName)>),
+    /// By key, after this job: those that were created after it.
+    Key(JobKey),
+}
+
+/// A page of texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextsPage {
+    /// Texts in the order of the scan.
+    pub texts: Vec<ScannedText>,
+    /// Whether the page has `limit` jobs, so that another one may follow.
+    pub is_full: bool,
+}
+
+/// The texts of a job that a search examines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScannedText {
+    /// Number of the job.
+    pub job: JobKey,
+    /// Number of its collection.
+    pub collection: CollectionKey,
+    /// Name with the spelling of its creation.
+    pub name: JobName,
+    /// Target, description and tags in lower case.
+    pub text: String,
 }
 
 /// A page of schedules.

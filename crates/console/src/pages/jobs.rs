@@ -25,7 +25,9 @@ struct Jobs<'a> {
     tabs: Vec<Tab>,
     collections: Vec<String>,
     rows: Vec<Row>,
+    /// A page that is not full ends where the search ended early.
     next_page: Option<String>,
+    page_size: usize,
     is_first_page: bool,
 }
 
@@ -59,6 +61,10 @@ struct Row {
 }
 
 impl Filter {
+    fn is_empty(&self) -> bool {
+        [&self.search, &self.state, &self.collection].iter().all(|value| value.is_empty())
+    }
+
     /// The query of a URL with this filter and another state.
     fn query(&self, state: &str) -> String {
         let pairs = [("search", &*self.search), ("state", state), ("collection", &self.collection)];
@@ -100,6 +106,7 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
         collections: collections.iter().map(|collection| collection.text("collection")).collect(),
         rows: jobs.list("value").iter().map(|job| Row::new(job, view)).collect(),
         next_page,
+        page_size: PAGE_SIZE,
         is_first_page: cursor.is_empty(),
         filter,
         view,

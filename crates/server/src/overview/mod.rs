@@ -1,22 +1,27 @@
 //! Numbers over all jobs, computed in the background while clients ask for them.
 //!
-//! Two scans per node read the jobs in pages: one reads states, the other one schedules and
-//! certificates. Each rests between two scans in proportion to its own work, so that both together
-//! take at most 5 % of a core.
+//! Three scans per node read the jobs in pages: one reads states, one schedules and certificates, and
+//! one the texts that a search examines. Each rests between two scans in proportion to its own work, so
+//! that all together take at most 6 % of a core.
 
 mod attention;
 mod background_scan;
 mod schedules;
+mod search_index;
 mod states;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use kalends_store::StoreError;
+
 pub(crate) use attention::Attention;
 pub(crate) use schedules::{SchedulesSnapshot, align};
+pub(crate) use search_index::CurrentIndex;
 pub(crate) use states::{ATTENTION_MAX, CollectionOverview, StateCounts, StatesSnapshot};
 
 use self::background_scan::{BackgroundScan, FirstResult, Pacing};
+use self::search_index::SearchIndex;
 use crate::app::App;
 
 /// Jobs of one page: some milliseconds of work.
@@ -26,6 +31,8 @@ const PAGE: usize = 2_000;
 const STATES: Pacing = Pacing { period_min: Duration::from_secs(2), rest: 32 };
 /// At most 2 % of a core.
 const SCHEDULES: Pacing = Pacing { period_min: Duration::from_secs(5), rest: 49 };
+/// At most 1 % of a core.
+const TEXTS: Pacing = Pacing { period_min: Duration::from_secs(5), rest: 99 };
 
 /// Failed runs in a row from which on a job is failing.
 pub(crate) const FAILING_MIN: u64 = 3;
@@ -35,6 +42,7 @@ pub(crate) const FAILING_MIN: u64 = 3;
 pub struct Overview {
     states: BackgroundScan<StatesSnapshot>,
     schedules: BackgroundScan<SchedulesSnapshot>,
+    texts: BackgroundScan<SearchIndex>,
 }
 
 impl Overview {
@@ -58,5 +66,24 @@ impl Overview {
         let scan = |app: Arc<App>| Box::pin(async move { schedules::scan(&app).await }) as _;
         let first = FirstResult::Wait;
         BackgroundScan::latest(app, |app| &app.overview.schedules, SCHEDULES, scan, first).await
+    }
+
+    /// The texts of all jobs for a search; `None` if there are so few jobs that a scan is as quick, if
+    /// there are too many, or if the first scan takes longer than a request may wait.
+    pub(crate) async fn search_index(app: &Arc<App>) -> Result<Option<CurrentIndex>, StoreError> {
+        match Overview::latest_texts(app, FirstResult::Wait).await {
+            None => Ok(None),
+            Some(index) => CurrentIndex::read(app, index).await,
+        }
+    }
+
+    /// Starts to read the texts of all jobs, so that the first search finds them.
+    pub(crate) async fn prepare_search(app: &Arc<App>) {
+        Overview::latest_texts(app, FirstResult::Skip).await;
+    }
+
+    async fn latest_texts(app: &Arc<App>, first: FirstResult) -> Option<Arc<SearchIndex>> {
+        let scan = |app: Arc<App>| Box::pin(async move { search_index::scan(&app).await }) as _;
+        BackgroundScan::latest(app, |app| &app.overview.texts, TEXTS, scan, first).await
     }
 }

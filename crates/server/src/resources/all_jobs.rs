@@ -57,6 +57,10 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
         true => app.store.newest_runs(keys.clone(), RunStatistics::RUNS_MAX).await?,
         false => vec![],
     };
+    if with_statistics {
+        // Only the console asks for statistics. Its users search next.
+        Overview::prepare_search(app).await;
+    }
     let mut newest: HashMap<JobKey, NewestRuns> = keys.iter().copied().zip(newest).collect();
     let records = app.store.jobs_by_key(keys).await?;
     let records: HashMap<JobKey, JobRecord> =

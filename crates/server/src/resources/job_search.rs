@@ -1,8 +1,10 @@
-//! The search for jobs in all collections. It ends after some time, so that a search of a million
-//! jobs does not delay other requests; the next page goes on from there.
+//! The search for jobs in all collections. A text among many jobs is found in the index of the node;
+//! everything else is scanned in the store. A search ends after some time, so that it does not delay
+//! other requests; the next page goes on from there.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{AccessScope, CollectionPath, CollectionState, JobName, JobPath};
@@ -17,10 +19,10 @@ use kalends_wire::{Counted, JobCounts, collection_id, job_id};
 use super::readable_collections::ReadableCollections;
 use crate::access::Caller;
 use crate::app::App;
-use crate::overview::Attention;
+use crate::overview::{Attention, CurrentIndex, Overview};
 
 /// Time after which a search ends with the page that it has.
-const TIME_MAX: Duration = Duration::from_millis(50);
+const TIME_MAX: Duration = Duration::from_millis(15);
 /// Scans of a search: an upper bound on any machine.
 const SCANS_MAX: usize = 100;
 /// Jobs of one scan: about a millisecond of work, between which others are served.
@@ -214,14 +216,18 @@ pub(super) struct FoundJobs {
 
 /// Finds a page of jobs that the caller may read, by collection and name.
 pub(super) async fn search(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     conditions: &Conditions,
     from: Option<Position>,
     size: usize,
 ) -> Result<FoundJobs, StoreError> {
+    let index = match conditions.text {
+        Some(_) => Overview::search_index(app).await?,
+        None => None,
+    };
     let watch = Stopwatch::start();
-    let mut search = Search::new(caller, conditions, from, size);
+    let mut search = Search { index, ..Search::new(caller, conditions, from, size) };
     search.read_collections(app).await?;
     for _ in 0..SCANS_MAX {
         if search.is_exhausted() || search.has_enough() || watch.elapsed() >= TIME_MAX {
@@ -237,6 +243,8 @@ struct Search<'a> {
     conditions: &'a Conditions,
     text: Option<String>,
     size: usize,
+    /// `None`: the store is scanned.
+    index: Option<CurrentIndex>,
     collections: ReadableCollections,
     /// Collections that were read and not searched, the first one perhaps in part. Empty when all
     /// were searched.
@@ -263,6 +271,7 @@ impl<'a> Search<'a> {
             conditions,
             text: conditions.text.as_ref().map(|text| text.to_lowercase()),
             size,
+            index: None,
             collections: ReadableCollections::new(caller, conditions.collection.clone(), from),
             pending: VecDeque::new(),
             after: None,
@@ -303,7 +312,10 @@ impl<'a> Search<'a> {
             contains: self.text.clone(),
             scan_max: self.scan_max(),
         };
-        let JobSearchPage { jobs, rest } = app.store.search_jobs(scan).await?;
+        let JobSearchPage { jobs, rest } = match &self.index {
+            Some(index) => index.search(app, scan).await?,
+            None => app.store.search_jobs(scan).await?,
+        };
         for found in jobs {
             // The matches are in the order of the collections.
             while self.pending.front().is_some_and(|first| first.key != found.state.collection) {
@@ -323,9 +335,11 @@ impl<'a> Search<'a> {
         self.read_collections(app).await
     }
 
-    /// Jobs of the next scan: without conditions, every job is a match.
+    /// Jobs of the next scan: without conditions, every job is a match. Those of the index match the
+    /// text.
     fn scan_max(&self) -> usize {
-        let has_conditions = self.text.is_some() || self.conditions.state.is_some();
+        let is_scanned_for_text = self.text.is_some() && self.index.is_none();
+        let has_conditions = is_scanned_for_text || self.conditions.state.is_some();
         match (has_conditions, self.counts.is_decided()) {
             (false, true) => self.size + 1 - self.jobs.len(),
             (false, false) => COUNT_MAX as usize + 1,

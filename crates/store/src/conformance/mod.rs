@@ -179,6 +179,7 @@ macro_rules! conformance_tests {
                 matches_have_the_current_state_of_their_job,
                 jobs_are_read_by_their_keys,
                 the_states_of_all_jobs_are_scanned_in_pages,
+                the_texts_of_all_jobs_are_scanned_by_name_and_those_of_newer_jobs_by_key,
                 the_schedules_of_active_jobs_are_scanned_in_pages,
                 running_runs_are_counted_by_collection,
             ]

@@ -15,6 +15,7 @@ use crate::conformance::sample::{
 };
 use crate::overview_store::{
     JobMatch, JobSearch, ScannedSchedule, ScannedState, SearchPosition, SearchedCollection,
+    TextsFrom,
 };
 use crate::record::{JobKey, JobRecord};
 
@@ -283,6 +284,51 @@ pub async fn the_states_of_all_jobs_are_scanned_in_pages(subject: Subject) {
     subject.edit_job_in(&paths[0], "j0", JobWrite::Delete).await;
     assert_eq!(subject.states(2).await.len(), 4);
     assert_eq!(subject.store.job_paths(vec![keys[0]]).await.unwrap(), []);
+}
+
+/// The texts of all jobs are scanned by collection and name, and of jobs after a key by key, for any
+/// size of the pages.
+pub async fn the_texts_of_all_jobs_are_scanned_by_name_and_those_of_newer_jobs_by_key(
+    subject: Subject,
+) {
+    assert_eq!(subject.store.newest_job().await.unwrap(), JobKey(0));
+    let paths = [collection_path("g", "a"), collection_path("h", "b")];
+    subject.create_collections(&paths).await;
+    let mut jobs = vec![];
+    for (path, name) in [(&paths[1], "x"), (&paths[0], "c"), (&paths[0], "B"), (&paths[0], "a")] {
+        jobs.push(subject.put_job_in(path, name, put(full_definition(), None)).await);
+    }
+    assert_eq!(subject.store.newest_job().await.unwrap(), jobs[3].key);
+    let collections = subject.summaries(AccessScope::Everything, 9).await;
+    for limit in [1, 2, 3, 4, 100] {
+        let (mut all, mut after) = (vec![], None);
+        loop {
+            let page = subject.store.scan_texts(TextsFrom::Name(after), limit).await.unwrap();
+            assert_eq!(page.is_full, page.texts.len() == limit);
+            after = page.texts.last().map(|last| (last.collection, last.name.clone()));
+            all.extend(page.texts);
+            if !page.is_full {
+                break;
+            }
+        }
+        let names: Vec<_> = all.iter().map(|one| (one.collection, one.name.as_str())).collect();
+        let (first, second) = (collections[0].key, collections[1].key);
+        assert_eq!(names, [(first, "a"), (first, "B"), (first, "c"), (second, "x")], "{limit}");
+        assert_eq!(all[1].job, jobs[2].key);
+        assert!(all[0].text.contains("nightly exp"), "{:?}", all[0].text);
+    }
+    let newer = subject.store.scan_texts(TextsFrom::Key(jobs[1].key), 9).await.unwrap();
+    let keys: Vec<_> = newer.texts.iter().map(|one| one.job).collect();
+    assert_eq!(keys, [jobs[2].key, jobs[3].key]);
+    let keys = vec![jobs[3].key, JobKey(i64::MAX), jobs[0].key];
+    let mut states = subject.store.states_by_key(keys).await.unwrap();
+    states.sort_by_key(|state| state.job);
+    let found: Vec<_> = states.iter().map(|state| (state.job, state.collection)).collect();
+    assert_eq!(
+        found,
+        [(jobs[0].key, collections[1].key), (jobs[3].key, collections[0].key)],
+        "without the one that does not exist"
+    );
 }
 
 /// Schedules of enabled, active jobs are scanned if they are due in time or have a certificate.

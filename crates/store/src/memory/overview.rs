@@ -9,7 +9,7 @@ use kalends_recurrence::{Definition, Instant};
 use crate::memory::tables::{JobRow, Tables};
 use crate::overview_store::{
     CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, ScannedSchedule,
-    ScannedState, SchedulesPage, SearchPosition, StatesPage,
+    ScannedState, ScannedText, SchedulesPage, SearchPosition, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{CollectionKey, Job, JobKey, JobRecord};
 use crate::search::search_text;
@@ -64,6 +64,37 @@ impl Tables {
 
     pub(super) fn jobs_by_key(&self, jobs: &[JobKey]) -> Vec<JobRecord> {
         jobs.iter().filter_map(|key| Some(self.job(*key)?.record.clone())).collect()
+    }
+
+    pub(super) fn states_by_key(&self, jobs: &[JobKey]) -> Vec<JobSummary> {
+        jobs.iter().filter_map(|key| self.summary(self.job(*key)?)).collect()
+    }
+
+    pub(super) fn newest_job(&self) -> JobKey {
+        self.jobs.values().map(|row| row.record.key).max().unwrap_or(JobKey(0))
+    }
+
+    pub(super) fn scan_texts(&self, from: &TextsFrom, limit: usize) -> TextsPage {
+        let text = |row: &JobRow| {
+            let JobRecord { key, path, job, .. } = &row.record;
+            let collection = *self.collection_keys.get(&path.collection)?;
+            let (name, text) = (path.job.clone(), search_text(&job.definition));
+            Some(ScannedText { job: *key, collection, name, text })
+        };
+        let mut texts: Vec<_> = self.jobs.values().filter_map(text).collect();
+        match from {
+            TextsFrom::Key(after) => {
+                texts.retain(|text| text.job > *after);
+                texts.sort_by_key(|text| text.job);
+            }
+            TextsFrom::Name(after) => {
+                let place = |text: &ScannedText| (text.collection, text.name.clone());
+                texts.retain(|text| after.as_ref().is_none_or(|after| place(text) > *after));
+                texts.sort_by_key(place);
+            }
+        }
+        texts.truncate(limit.max(1));
+        TextsPage { is_full: texts.len() >= limit.max(1), texts }
     }
 
     pub(super) fn running(&self) -> Vec<(CollectionKey, u64)> {

@@ -20,6 +20,10 @@ impl OverviewStore for MemoryStore {
         ready(Ok(self.tables().jobs_by_key(&jobs)))
     }
 
+    fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
+        ready(Ok(self.tables().states_by_key(&jobs)))
+    }
+
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         let tables = self.tables();
         let path = |key: &JobKey| Some((*key, tables.job(*key)?.record.path.clone()));
@@ -32,6 +36,14 @@ impl OverviewStore for MemoryStore {
 
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         ready(Ok(self.tables().scan_states(after, limit)))
+    }
+
+    fn newest_job(&self) -> Reply<'_, JobKey> {
+        ready(Ok(self.tables().newest_job()))
+    }
+
+    fn scan_texts(&self, from: TextsFrom, limit: usize) -> Reply<'_, TextsPage> {
+        ready(Ok(self.tables().scan_texts(&from, limit)))
     }
 
     fn scan_schedules(

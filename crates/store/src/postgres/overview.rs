@@ -168,6 +168,22 @@ impl PostgresStore {
         self.query(sql, &[&keys]).await?.iter().map(path).collect()
     }
 
+    pub(super) async fn read_states_by_key(
+        &self,
+        jobs: Vec<JobKey>,
+    ) -> Result<Vec<JobSummary>, StoreError> {
+        let sql = concat!("SELECT ", summary_columns!(), " FROM states s WHERE s.job = ANY ($1)");
+        let keys: Vec<_> = jobs.iter().map(|job| job.0).collect();
+        let mut found = Vec::with_capacity(keys.len());
+        for row in &self.query(sql, &[&keys]).await? {
+            match summary(row) {
+                Err(StoreError::Damaged(_)) => {}
+                state => found.push(state?),
+            }
+        }
+        Ok(found)
+    }
+
     pub(super) async fn read_jobs_by_key(
         &self,
         jobs: Vec<JobKey>,
@@ -205,6 +221,6 @@ pub(super) fn summary(row: &Row) -> Result<JobSummary, StoreError> {
     })
 }
 
-fn job_name(row: &Row) -> Result<JobName, StoreError> {
+pub(super) fn job_name(row: &Row) -> Result<JobName, StoreError> {
     JobName::new(get(row, "name")?).map_err(|error| StoreError::Damaged(error.to_string()))
 }

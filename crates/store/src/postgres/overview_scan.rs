@@ -4,10 +4,12 @@ use kalends_recurrence::{Definition, Instant};
 use tokio_postgres::Row;
 
 use crate::error::StoreError;
-use crate::overview_store::{ScannedSchedule, ScannedState, SchedulesPage, StatesPage};
+use crate::overview_store::{
+    ScannedSchedule, ScannedState, ScannedText, SchedulesPage, StatesPage, TextsFrom, TextsPage,
+};
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
-use crate::postgres::overview::{summary, summary_columns};
+use crate::postgres::overview::{job_name, summary, summary_columns};
 use crate::postgres::row::{self, get};
 use crate::record::{CollectionKey, JobKey, JobUid};
 use crate::stored_form::{DefinitionCodec, read_definition, read_schedule};
@@ -51,6 +53,45 @@ impl PostgresStore {
             }
         }
         Ok(page)
+    }
+
+    pub(super) async fn read_newest_job(&self) -> Result<JobKey, StoreError> {
+        let rows = self.query("SELECT max(key) AS key FROM jobs", &[]).await?;
+        let newest = rows.first().map(|row| get::<Option<i64>>(row, "key")).transpose()?;
+        Ok(JobKey(newest.flatten().unwrap_or(0)))
+    }
+
+    pub(super) async fn read_texts(
+        &self,
+        from: TextsFrom,
+        limit: usize,
+    ) -> Result<TextsPage, StoreError> {
+        let limit = limit.max(1);
+        let rows = match from {
+            TextsFrom::Name(after) => {
+                let sql = "SELECT key, collection_id, name, search FROM jobs
+                           WHERE (collection_id, job_key) > ($1, $2)
+                           ORDER BY collection_id, job_key LIMIT $3";
+                let after = after.map(|(collection, name)| (collection.0, name.key()));
+                let (collection, name) = after.unwrap_or((i64::MIN, String::new()));
+                self.query(sql, &[&collection, &name, &rows_max(limit)]).await?
+            }
+            TextsFrom::Key(job) => {
+                let sql = "SELECT key, collection_id, name, search FROM jobs
+                           WHERE key > $1 ORDER BY key LIMIT $2";
+                self.query(sql, &[&job.0, &rows_max(limit)]).await?
+            }
+        };
+        let text = |row: &Row| {
+            Ok(ScannedText {
+                job: JobKey(get(row, "key")?),
+                collection: CollectionKey(get(row, "collection_id")?),
+                name: job_name(row)?,
+                text: get(row, "search")?,
+            })
+        };
+        let texts = rows.iter().map(text).collect::<Result<_, StoreError>>()?;
+        Ok(TextsPage { texts, is_full: rows.len() >= limit })
     }
 
     pub(super) async fn read_schedules(

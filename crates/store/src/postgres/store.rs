@@ -22,7 +22,8 @@ use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::overview_store::{
-    CollectionSummary, JobSearch, JobSearchPage, OverviewStore, SchedulesPage, StatesPage,
+    CollectionSummary, JobSearch, JobSearchPage, JobSummary, OverviewStore, SchedulesPage,
+    StatesPage, TextsFrom, TextsPage,
 };
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
@@ -194,6 +195,10 @@ impl OverviewStore for PostgresStore {
         Box::pin(self.read_jobs_by_key(jobs))
     }
 
+    fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
+        Box::pin(self.read_states_by_key(jobs))
+    }
+
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         Box::pin(self.read_job_paths(jobs))
     }
@@ -204,6 +209,14 @@ impl OverviewStore for PostgresStore {
 
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         Box::pin(self.read_states(after, limit))
+    }
+
+    fn newest_job(&self) -> Reply<'_, JobKey> {
+        Box::pin(self.read_newest_job())
+    }
+
+    fn scan_texts(&self, from: TextsFrom, limit: usize) -> Reply<'_, TextsPage> {
+        Box::pin(self.read_texts(from, limit))
     }
 
     fn scan_schedules(

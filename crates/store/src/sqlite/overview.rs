@@ -194,6 +194,28 @@ pub(crate) fn jobs_by_key(
     Ok(found)
 }
 
+/// The states of the jobs with these keys that exist and can be read.
+pub(crate) fn states_by_key(
+    states: &impl ReadState,
+    jobs: &[JobKey],
+) -> SqliteResult<Vec<JobSummary>> {
+    let mut statement = states.connection().prepare_cached(concat!(
+        "SELECT ",
+        summary_columns!(),
+        " FROM state s WHERE s.job = ?"
+    ))?;
+    let mut found = Vec::with_capacity(jobs.len());
+    for key in jobs {
+        let mut rows = statement.query([Coded(*key)])?;
+        let Some(row) = rows.next()? else { continue };
+        match read_summary(states, row) {
+            Err(error) if error.is_unreadable() => {}
+            summary => found.extend(summary?),
+        }
+    }
+    Ok(found)
+}
+
 /// The paths of the jobs with these keys that exist.
 pub(crate) fn job_paths(
     connection: &rusqlite::Connection,

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use kalends_domain::Switch;
+use kalends_domain::{JobName, Switch};
 use kalends_recurrence::{Definition, Instant};
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::error::StoreError;
-use crate::overview_store::{ScannedSchedule, ScannedState, SchedulesPage, StatesPage};
+use crate::overview_store::{
+    ScannedSchedule, ScannedState, ScannedText, SchedulesPage, StatesPage, TextsFrom, TextsPage,
+};
 use crate::record::{CollectionKey, JobKey, JobUid};
-use crate::sqlite::code::{Coded, nth, rows_max};
+use crate::sqlite::code::{Coded, collect, nth, rows_max};
 use crate::sqlite::error::SqliteResult;
+use crate::sqlite::groups::invalid_name;
 use crate::sqlite::overview::{SUMMARY_COLUMNS, read_summary, summary_columns};
 use crate::sqlite::state::ReadState;
 use crate::sqlite::write_back::SharedState;
@@ -58,6 +61,44 @@ pub(crate) fn scan_states(
     }
     page.next = last.filter(|_| examined >= limit);
     Ok(page)
+}
+
+/// The greatest key of a job.
+pub(crate) fn newest_job(connection: &Connection) -> SqliteResult<JobKey> {
+    let mut statement = connection.prepare_cached("SELECT coalesce(max(job), 0) FROM jobs")?;
+    Ok(statement.query_row((), |row| nth(row, 0))?)
+}
+
+/// The texts of jobs.
+pub(crate) fn scan_texts(
+    connection: &Connection,
+    from: &TextsFrom,
+    limit: usize,
+) -> SqliteResult<TextsPage> {
+    const COLUMNS: &str = "SELECT job, collection, name, search FROM jobs";
+    let limit = limit.max(1);
+    let rows = rows_max(limit as u64);
+    let mut statement = connection.prepare_cached(&match from {
+        TextsFrom::Name(_) => format!(
+            "{COLUMNS} WHERE (collection, name_key) > (?, ?)
+             ORDER BY collection, name_key LIMIT ?"
+        ),
+        TextsFrom::Key(_) => format!("{COLUMNS} WHERE job > ? ORDER BY job LIMIT ?"),
+    })?;
+    let found = match from {
+        TextsFrom::Name(None) => statement.query((i64::MIN, "", rows)),
+        TextsFrom::Name(Some((collection, name))) => {
+            statement.query((collection.0, name.key(), rows))
+        }
+        TextsFrom::Key(job) => statement.query((Coded(*job), rows)),
+    }?;
+    let texts = collect(found, |row| {
+        let name = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+        let name = JobName::new(name).map_err(invalid_name)?;
+        let collection = CollectionKey(row.get(1)?);
+        Ok(ScannedText { job: nth(row, 0)?, collection, name, text: row.get(3)? })
+    })?;
+    Ok(TextsPage { is_full: texts.len() >= limit, texts })
 }
 
 /// The schedules of active jobs after a key, in key order.

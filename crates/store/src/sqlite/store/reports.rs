@@ -22,6 +22,10 @@ impl OverviewStore for SqliteStore {
         self.read(move |snapshot, codec| overview::jobs_by_key(snapshot, codec, &jobs))
     }
 
+    fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
+        self.read(move |snapshot, _| overview::states_by_key(snapshot, &jobs))
+    }
+
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         self.read(move |snapshot, _| overview::job_paths(snapshot.connection(), &jobs))
     }
@@ -33,6 +37,14 @@ impl OverviewStore for SqliteStore {
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         let after = after.unwrap_or(JobKey(i64::MIN));
         self.read(move |snapshot, _| overview_scan::scan_states(snapshot, after, limit))
+    }
+
+    fn newest_job(&self) -> Reply<'_, JobKey> {
+        self.read(|snapshot, _| overview_scan::newest_job(snapshot.connection()))
+    }
+
+    fn scan_texts(&self, from: TextsFrom, limit: usize) -> Reply<'_, TextsPage> {
+        self.read(move |snapshot, _| overview_scan::scan_texts(snapshot.connection(), &from, limit))
     }
 
     fn scan_schedules(
