@@ -179,7 +179,7 @@ impl SearchIndex {
             let mut newer = newer.matches(collection.key, finder, after).peekable();
             let mut end = None;
             for segment in self.segments_of(collection.key, after) {
-                if left == 0 {
+                if left == 0 || found.len() >= limit {
                     return (
                         found,
                         Some(SearchPosition { collection: collection.key, after: end }),
