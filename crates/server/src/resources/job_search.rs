@@ -229,8 +229,10 @@ pub(super) async fn search(
     let watch = Stopwatch::start();
     let mut search = Search { index, ..Search::new(caller, conditions, from, size) };
     search.read_collections(app).await?;
-    for _ in 0..SCANS_MAX {
-        if search.is_exhausted() || search.has_enough() || watch.elapsed() >= TIME_MAX {
+    for scans in 0..SCANS_MAX {
+        // At least one scan, so that every page makes progress, also on a busy machine.
+        let is_late = scans > 0 && watch.elapsed() >= TIME_MAX;
+        if search.is_exhausted() || search.has_enough() || is_late {
             break;
         }
         search.scan(app).await?;
