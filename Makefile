@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-build bench-libraries bench-neighbours guard fuzz clean nodes
+.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-console bench-build bench-libraries bench-neighbours guard fuzz clean nodes
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -164,6 +164,10 @@ bench-api: bench-build
 	$(BENCH_RUN) --bin api -- $(if $(QUICK),10000,100000)
 	$(DURABLE_POSTGRES) $(BENCH_RUN) --bin api -- --postgres $(if $(QUICK),5000,20000)
 
+## Measure the pages of the web console with 100,000 and a million jobs.
+bench-console: bench-build
+	bench/console $(RELEASE)
+
 bench-build:
 	$(CARGO) build --release --locked --package kalends
 
@@ -176,6 +180,7 @@ bench-libraries: bench-build
 	$(BENCH_RUN) --bin engine -- neighbours 100000 500 30 2
 	bench/definitions.sh
 	bench/instructions.sh
+	bench/console $(RELEASE)
 
 ## Measure healthy jobs beside NEIGHBOURS runs that wait for a target that never responds; see
 ## bench/README.md.
