@@ -47,6 +47,47 @@ test("a user signs in with a token, returns to the page that was asked for, and 
   await page.getByLabel("Token").waitFor();
 });
 
+test("the editor keeps unsaved work when the session has ended, and saves it after a sign-in in another tab", async ({ create, open }) => {
+  const { server, tokens } = await secured(create);
+  const window = await open(server);
+  window.expect(/401/);
+  const { page, context } = window;
+  await signIn(window, tokens.owner, "jobs/demo/nightly/edit");
+  await window.ready();
+  const cron = page.getByLabel("Cron expression");
+  const message = page.getByText("Your session has ended. Nothing on this page is lost");
+  const signInAgain = async () => {
+    const [tab] = await Promise.all([context.waitForEvent("page"), page.getByRole("link", { name: "sign in in a new tab" }).click()]);
+    await tab.waitForLoadState();
+    await tab.getByLabel("Token").fill(tokens.owner);
+    await tab.getByRole("button", { name: /^Sign in/ }).click();
+    await tab.getByRole("navigation", { name: "Main" }).waitFor();
+    await tab.close();
+  };
+  await context.clearCookies();
+  await cron.fill("45 4 * * *");
+  await message.waitFor();
+  await window.checkAccessibility();
+  // The update of the page by itself does not leave it either.
+  const update = page.waitForResponse((response) => /\/sign-in\?to=/.test(response.url()));
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await update;
+  await signInAgain();
+  await page.bringToFront();
+  await page.evaluate(() => globalThis.dispatchEvent(new Event("focus")));
+  await message.waitFor({ state: "detached" });
+  assert.equal(await cron.inputValue(), "45 4 * * *");
+  // The same when the session ends between the preview and the save.
+  await context.clearCookies();
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await message.waitFor();
+  assert.match(page.url(), /\/edit$/);
+  await signInAgain();
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await page.waitForURL(/\/jobs\/demo\/nightly$/);
+  assert.equal((await server.api("GET", "/api/collections/demo/jobs/nightly")).properties.recurrence.cron, "45 4 * * *");
+});
+
 test("roles see only what they may do", async ({ create, open }) => {
   const { server, tokens } = await secured(create);
   const seen = {};

@@ -4,7 +4,7 @@ import * as definitions from "./definition.js";
 import { ask } from "./dialog.js";
 import { placeOf } from "./errors.js";
 import { showPreview } from "./preview.js";
-import { send, sendForHeaders } from "./request.js";
+import { keepPageAtSessionEnd, send, sendForHeaders } from "./request.js";
 import { showTestRun } from "./test-run.js";
 import { isZone } from "./time.js";
 
@@ -509,6 +509,7 @@ async function preview() {
   } catch (error) {
     if (error.name === "AbortError") return;
     status.textContent = "";
+    if (error.status === 401) return;
     const { other, hidden } = showErrors(error, { onlyTouched: isNew });
     state.preview = null;
     showPreview(one("[data-preview]"), null, { ...view(), other, isIncomplete: hidden > 0 });
@@ -565,6 +566,20 @@ async function reload() {
   }
 }
 
+/** The session has ended: the user signs in in another tab and goes on here. */
+function showSessionEnd() {
+  if (one("[data-sign-in-link]")) return;
+  showProblems(["Your session has ended. Nothing on this page is lost: "]);
+  const link = Object.assign(document.createElement("a"), { href: `${document.documentElement.dataset.root}sign-in`, target: "_blank", rel: "noopener", textContent: "sign in in a new tab" });
+  link.dataset.signInLink = "";
+  one("[data-problems] p").append(link, ", then save here.");
+}
+
+/** Removes the message about the end of the session once the user has signed in again. */
+function checkSession() {
+  if (!document.hidden && one("[data-sign-in-link]")) preview();
+}
+
 /** Calls the target once with the definition as it is, without saving it. */
 async function testRun(button) {
   if (!state.isJsonValid) return json.focus();
@@ -617,6 +632,7 @@ async function save() {
     location.assign(page);
   } catch (error) {
     button.disabled = false;
+    if (error.status === 401) return one("[data-sign-in-link]").focus();
     if (error.status === 412) {
       if (isNew && !state.etag) {
         showError(one('[data-path="@name"]'), "A job with this name exists in the collection; choose another name, or edit that job");
@@ -668,6 +684,9 @@ async function start() {
   window.addEventListener("beforeunload", (event) => {
     if (isChanged()) event.preventDefault();
   });
+  keepPageAtSessionEnd(showSessionEnd);
+  document.addEventListener("visibilitychange", checkSession);
+  window.addEventListener("focus", checkSession);
   if (isNew) one("[data-name]").focus();
   preview();
 }

@@ -2,7 +2,7 @@
 // again and the regions with `data-live` are replaced where they differ. Nothing moves while the user
 // reads: a list that is scrolled or has a selection waits behind "Show new".
 
-import { apiUrl } from "./request.js";
+import { apiUrl, endSession } from "./request.js";
 
 /** Time in which further events are collected. */
 const COLLECT = 400;
@@ -31,7 +31,12 @@ function fetchPage() {
     request.open("GET", location.href);
     request.responseType = "document";
     request.setRequestHeader("Accept", "text/html");
-    request.onload = () => (request.response?.querySelector("[data-sign-in]") ? location.reload() : request.status === 200 ? resolve(request.response) : reject(new Error(String(request.status))));
+    request.onload = () => {
+      const isSignIn = request.response?.querySelector("[data-sign-in]");
+      if (isSignIn) endSession();
+      if (!isSignIn && request.status === 200) resolve(request.response);
+      else reject(new Error(String(request.status)));
+    };
     request.onerror = () => reject(new Error("unreachable"));
     request.send();
   });

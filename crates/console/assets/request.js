@@ -17,6 +17,19 @@ export function here() {
   return location.href.slice(new URL(root, location.href).href.length);
 }
 
+/** What happens when the session has ended. */
+let onSessionEnd = () => location.assign(`${root}sign-in?to=${encodeURIComponent(here())}`);
+
+/** Calls `action` when the session has ended, instead of leaving the page: it has unsaved work. */
+export function keepPageAtSessionEnd(action) {
+  onSessionEnd = action;
+}
+
+/** Leads to the sign-in page, unless the page is kept. */
+export function endSession() {
+  onSessionEnd();
+}
+
 /** An error of the API: status, code, message, and details with the members they belong to. */
 export class ApiError extends Error {
   constructor(status, error) {
@@ -55,7 +68,7 @@ export async function sendForHeaders(method, path, { body, parameters, headers =
     // A proxy answered with something else.
   }
   if (!response.ok) {
-    if (response.status === 401) location.assign(`${root}sign-in?to=${encodeURIComponent(here())}`);
+    if (response.status === 401) endSession();
     throw new ApiError(response.status, json?.error);
   }
   return { json, headers: response.headers };

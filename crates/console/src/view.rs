@@ -190,6 +190,11 @@ impl View {
         self.pause.is_true("paused") || self.pause.text("state") == "Paused"
     }
 
+    /// Whether an occurrence at a time in the future is skipped because of the pause.
+    pub(crate) fn is_paused_at(&self, at: Instant) -> bool {
+        self.is_paused() && self.pause.time("until").is_none_or(|until| at < until)
+    }
+
     /// Whether the caller has a permission: `writeJobs`, `runJobs` or `pause`. On the page of a collection
     /// or job it counts there, elsewhere it is enough to have it for one collection.
     pub(crate) fn may(&self, permission: &str) -> bool {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
+use kalends_recurrence::Instant;
 
 use super::Label;
 use crate::api::Data;
-use crate::format::{counted, hour_minute, local};
+use crate::format::{self, counted, hour_minute, local};
 use crate::view::View;
 
 const WIDTH: f64 = 600.0;
@@ -27,6 +28,8 @@ pub(crate) struct NextHour {
     ticks: Vec<Label>,
     height: f64,
     pub(crate) summary: String,
+    /// How to read the chart.
+    pub(crate) caption: String,
     pub(crate) is_empty: bool,
 }
 
@@ -41,11 +44,35 @@ struct Dot {
     x: f64,
     radius: f64,
     title: String,
+    /// The pause lasts until then: these runs do not start.
+    is_paused: bool,
+}
+
+/// Runs of a collection in a minute.
+struct Runs {
+    start: Instant,
+    x: f64,
+    number: u64,
+}
+
+impl Runs {
+    fn dot(&self, collection: &str, view: &View) -> Dot {
+        let at = hour_minute(self.start, &view.zone);
+        let number = counted(self.number, "run", "runs");
+        let is_paused = view.is_paused_at(self.start);
+        let paused = if is_paused { " (paused)" } else { "" };
+        Dot {
+            x: self.x,
+            radius: (2.5 + (self.number as f64).sqrt() * 1.2).min(LANE / 2.0 - 1.0),
+            title: format!("{collection}, {at}: {number}{paused}"),
+            is_paused,
+        }
+    }
 }
 
 impl NextHour {
     pub(crate) fn new(data: &Data, view: &View) -> NextHour {
-        let mut lanes: BTreeMap<String, Vec<(f64, u64, String)>> = BTreeMap::new();
+        let mut lanes: BTreeMap<String, Vec<Runs>> = BTreeMap::new();
         let mut runs = 0;
         let scale = (WIDTH - LEFT - RIGHT) / 3_600.0;
         for bucket in data.list("buckets") {
@@ -55,15 +82,13 @@ impl NextHour {
             runs += bucket.integer("count");
             for (name, number) in bucket.members("collections") {
                 let number = number.integer("");
-                let at = hour_minute(start, &view.zone);
-                let title = format!("{at}: {}", counted(number, "run", "runs"));
-                lanes.entry(name).or_default().push((x, number, title));
+                lanes.entry(name).or_default().push(Runs { start, x, number });
             }
         }
         // The busiest collections, in the order of their names.
         let mut busiest: Vec<(u64, String)> = lanes
             .iter()
-            .map(|(name, dots)| (dots.iter().map(|(_, number, _)| number).sum(), name.clone()))
+            .map(|(name, runs)| (runs.iter().map(|runs| runs.number).sum(), name.clone()))
             .collect();
         busiest.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let shown: Vec<_> = busiest.into_iter().take(LANES_MAX).map(|(_, name)| name).collect();
@@ -71,14 +96,11 @@ impl NextHour {
         let lanes: Vec<Lane> = lanes
             .into_iter()
             .enumerate()
-            .map(|(index, (name, dots))| {
+            .map(|(index, (name, runs))| {
                 let full_name = if name.is_empty() { "other collections".to_owned() } else { name };
                 let y = 18.0 + index as f64 * LANE;
-                let dots = dots.into_iter().map(|(x, number, title)| {
-                    let radius = (2.5 + (number as f64).sqrt() * 1.2).min(LANE / 2.0 - 1.0);
-                    Dot { x, radius, title: format!("{full_name}, {title}") }
-                });
-                Lane { y, name: shortened(&full_name), dots: dots.collect(), full_name }
+                let dots = runs.iter().map(|runs| runs.dot(&full_name, view)).collect();
+                Lane { y, name: shortened(&full_name), dots, full_name }
             })
             .collect();
         let height = 26.0 + lanes.len().max(1) as f64 * LANE;
@@ -94,10 +116,19 @@ impl NextHour {
         });
         NextHour {
             summary: format!(
-                "Next hour: {} in {}",
+                "Next hour: {} in {}{}",
                 counted(runs, "run", "runs"),
                 counted(lanes.len() as u64, "collection", "collections"),
+                if view.is_paused() { "; everything is paused" } else { "" },
             ),
+            caption: match (view.is_paused(), view.pause.time("until")) {
+                (false, _) => "by collection; a larger dot is more runs".to_owned(),
+                (true, None) => "paused: these runs do not start until you resume".to_owned(),
+                (true, Some(until)) => {
+                    let until = format::date_time(until, &view.zone);
+                    format!("paused: runs before {until} do not start")
+                }
+            },
             is_empty: lanes.is_empty(),
             ticks: ticks.collect(),
             lanes,

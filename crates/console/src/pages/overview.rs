@@ -127,3 +127,33 @@ impl Attention {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::fake_api::FakeApi;
+
+    async fn overview(pause: Value) -> String {
+        let bucket =
+            |start: &str| json!({"start": start, "count": 3, "collections": {"billing": 3}});
+        let buckets = ["2026-11-16T12:20:00Z", "2026-11-16T12:40:00Z"].map(bucket);
+        let api = FakeApi::of_owner()
+            .with("/api/pause", pause)
+            .with("/api/expected-runs", json!({"buckets": buckets}));
+        api.page("/").await.body
+    }
+
+    #[tokio::test]
+    async fn the_next_hour_says_which_runs_a_pause_prevents() {
+        let running = overview(json!({"paused": false})).await;
+        assert!(running.contains("billing, 12:20: 3 runs</title>"), "{running}");
+        let paused = overview(json!({"paused": true})).await;
+        assert!(paused.contains("billing, 12:20: 3 runs (paused)</title>"), "{paused}");
+        assert!(paused.contains("these runs do not start until you resume"), "{paused}");
+        let ends = overview(json!({"paused": true, "until": "2026-11-16T12:30:00Z"})).await;
+        assert!(ends.contains("billing, 12:20: 3 runs (paused)</title>"), "{ends}");
+        assert!(ends.contains("billing, 12:40: 3 runs</title>"), "{ends}");
+        assert!(ends.contains("runs before Mon 2026-11-16 12:30 do not start"), "{ends}");
+    }
+}
