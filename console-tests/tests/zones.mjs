@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 
-import { nextYear } from "../data.mjs";
+import { nextYear, springForward } from "../data.mjs";
 import { test } from "../registry.mjs";
 
 test("times are in the zone of the browser or in UTC, and the choice is remembered", async ({ start, open }) => {
@@ -20,5 +20,39 @@ test("times are in the zone of the browser or in UTC, and the choice is remember
     assert.match(await title(), /^[^·]*00:30(:00)? UTC$/);
     await window.go("");
     assert.equal(await page.getByRole("button", { name: "UTC", exact: true }).getAttribute("aria-pressed"), "true");
+  }
+});
+
+test("the preview of the editor shows times in the zone of the schedule and in UTC, also across DST", async ({ start, open }) => {
+  const server = await start();
+  // One browser behind UTC, one ahead of it: the times are those of the schedule in both.
+  for (const zone of ["America/New_York", "Asia/Kolkata"]) {
+    const window = await open(server, { zone });
+    window.expect(/400/);
+    const { page } = window;
+    await window.go("new-job");
+    const preview = page.locator("[data-preview]");
+    const { before, day } = springForward();
+    await page.getByLabel("Name", { exact: true }).fill("previewed");
+    await page.getByLabel("Collection").fill("demo");
+    await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+    await page.getByLabel("Time zone", { exact: true }).fill("Europe/Berlin");
+    await page.getByRole("button", { name: "Cron" }).click();
+    await page.getByLabel("Cron expression").fill("30 6 * * *");
+    await page.getByLabel(/^Start/).fill(`${before}T00:00`);
+    await preview.locator("li").first().getByText(`${before} 06:30`).waitFor();
+    await preview.getByRole("heading", { name: "Next runs (Europe/Berlin)" }).waitFor();
+    const runs = await preview.locator("li time:not([data-relative])").evaluateAll((times) => times.slice(0, 2).map((time) => [time.textContent, time.title, time.dateTime]));
+    assert.deepEqual(runs, [
+      [`Sat ${before} 06:30`, `Sat ${before} 05:30 UTC`, `${before}T05:30:00Z`],
+      [`Sun ${day} 06:30`, `Sun ${day} 04:30 UTC`, `${day}T04:30:00Z`],
+    ]);
+    // The sentence of a job that runs once has a time.
+    await page.getByRole("button", { name: "Once" }).click();
+    await page.getByLabel("Start at").fill(`${day}T06:30`);
+    const once = preview.locator(".sentence time");
+    await once.getByText(`Sun ${day} 06:30`).waitFor();
+    assert.equal(await once.getAttribute("title"), `Sun ${day} 04:30 UTC`);
+    page.on("dialog", (question) => question.accept());
   }
 });

@@ -55,12 +55,12 @@ function tick() {
 
 /** A button with `data-post` (or `data-delete`, `data-patch`) sends a request when it is clicked. */
 async function act(button) {
-  const { post, patch, confirm, done, note, then } = button.dataset;
+  const { post, patch, confirm, text, done, note, then } = button.dataset;
   const [method, path] = post ? ["POST", post] : patch ? ["PATCH", patch] : ["DELETE", button.dataset.delete];
   let answer = {};
   if (confirm || note !== undefined) {
     const fields = note === undefined ? [] : [{ name: "note", label: "Note (optional)", hint: note || "Why? It is shown on the job." }];
-    answer = await ask({ title: confirm || button.textContent.replace("…", "?"), fields, confirm: button.dataset.confirmButton || button.textContent.replace("…", ""), danger: button.classList.contains("danger") });
+    answer = await ask({ title: confirm || button.textContent.replace("…", "?"), text, fields, confirm: button.dataset.confirmButton || button.textContent.replace("…", ""), danger: button.classList.contains("danger") });
     if (!answer) return;
   }
   const body = button.dataset.body ? JSON.parse(button.dataset.body) : undefined;

@@ -17,6 +17,8 @@ export function ask({ title, text = "", fields = [], confirm = "OK", danger = fa
     const paragraph = document.createElement("p");
     paragraph.className = "soft";
     paragraph.textContent = text;
+    paragraph.id = "dialog-text";
+    dialog.setAttribute("aria-describedby", paragraph.id);
     form.append(paragraph);
   }
   for (const field of fields) {

@@ -6,6 +6,12 @@ import { attempt, send, tell } from "./request.js";
 
 /** Jobs of one request of a bulk operation. */
 const NAMES_MAX = 1000;
+/** What happens, in the dialog that asks. */
+const EFFECTS = {
+  Run: "Each runs once, in addition to its schedule.",
+  Disable: "Their schedules start nothing until somebody enables them.",
+  Delete: "Their history is deleted too. This cannot be undone.",
+};
 const DONE = { Run: "Started", Enable: "Enabled", Disable: "Disabled", Delete: "Deleted" };
 
 function selected() {
@@ -47,7 +53,7 @@ async function bulk(action) {
   const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: "Why? It is shown on each job." }];
   const answer = await ask({
     title: `${action} ${jobs(resources.length)}?`,
-    text: [namesOf(resources), action === "Delete" ? "The history is deleted too. This cannot be undone." : ""].filter(Boolean).join(" "),
+    text: [namesOf(resources), EFFECTS[action]].filter(Boolean).join(" "),
     fields,
     confirm: `${action} ${jobs(resources.length)}`,
     danger: action === "Delete",
