@@ -8,17 +8,6 @@ const SUMMARY_MAX: usize = 160;
 const RESPONSE: &str = "Http Action - Response from host '";
 const REQUEST: &str = "Http Action - Request to host '";
 
-/// Names of the statuses 200 to 206.
-const SUCCESSES: [&str; 7] = [
-    "OK",
-    "Created",
-    "Accepted",
-    "NonAuthoritativeInformation",
-    "NoContent",
-    "ResetContent",
-    "PartialContent",
-];
-
 /// An HTTP response, as far as history keeps it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response<'a> {
@@ -67,16 +56,6 @@ pub(crate) fn summary(message: &str) -> String {
     }
 }
 
-/// The summary of the last message of a run. That of a failed run may be the response to its error
-/// action, which then must not look like the outcome of the run.
-pub(crate) fn summary_of_run(status: &str, message: &str) -> String {
-    let is_success = Response::read(message).is_some_and(|it| SUCCESSES.contains(&it.status));
-    match status == "Failed" && is_success {
-        true => format!("Error action: {}", summary(message)),
-        false => summary(message),
-    }
-}
-
 /// `Service Unavailable` for `ServiceUnavailable`.
 pub(crate) fn spaced(name: &str) -> String {
     let mut text = String::new();
@@ -107,21 +86,6 @@ mod tests {
         let empty = "Http Action - Response from host 'a': 'OK' Response Headers:  Body: ";
         assert_eq!(Response::read(empty).unwrap().body, "");
         assert_eq!(Response::read(empty).unwrap().headers, []);
-    }
-
-    #[test]
-    fn the_response_to_an_error_action_does_not_look_like_the_outcome_of_the_run() {
-        let message = |status| {
-            format!("Http Action - Response from host 'a': '{status}' Response Headers:  Body: ")
-        };
-        let cases = [
-            ("Failed", "OK", "Error action: OK from a"),
-            ("Failed", "NotFound", "Not Found from a"),
-            ("Succeeded", "OK", "OK from a"),
-        ];
-        for (run, response, expected) in cases {
-            assert_eq!(summary_of_run(run, &message(response)), expected);
-        }
     }
 
     #[test]

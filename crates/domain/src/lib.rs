@@ -73,7 +73,9 @@ pub use run::{
     ActionRole, Attempt, AttemptStatus, Conclusion, HistoryEntry, JobStatus, Lifecycle, OnFault,
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
-pub use run_statistics::{ClosedRun, Execution, RunStatistics, RunStatus};
+pub use run_statistics::{
+    ClosedRun, Execution, LastAttempt, LastAttempts, RunStatistics, RunStatus,
+};
 pub use schedule_state::{
     EditKind, OpenScheduledRuns, ScheduleEdit, ScheduleState, changes_schedule, closed_by_edit,
     rule_of, schedule_state_after_edit, schedule_state_of_new, stored_rule, stored_rule_of,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kalends_recurrence::Instant;
 
 use crate::ledger::{Disposition, LedgerRecord};
+use crate::run::{ActionRole, AttemptStatus, HistoryEntry};
 
 /// The attempts of a closed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,76 @@ pub struct ClosedRun {
     pub record: LedgerRecord,
     /// Its attempts; `None` without an attempt, and in rows of earlier versions.
     pub execution: Option<Execution>,
+}
+
+impl ClosedRun {
+    /// Whether a history entry is an attempt of this run. Runs with the same scheduled time, such as
+    /// that of an edited job, follow one another.
+    pub fn has_attempt(&self, entry: &HistoryEntry) -> bool {
+        let Some(Execution { started, ended, .. }) = self.execution else { return false };
+        entry.expected == self.record.from
+            && entry.status != AttemptStatus::Postponed
+            && (started..=ended).contains(&entry.started)
+            && entry.ended <= ended
+    }
+
+    /// Number of attempts of the job's own action; `None` if the run made none, or if its last
+    /// attempts are not known and some may be those of the error action.
+    pub fn own_attempts(&self, last: &LastAttempts) -> Option<u32> {
+        let all = self.execution?.attempts;
+        match &last.error {
+            Some(error) => Some(all.saturating_sub(error.attempts)),
+            // The error action runs only after the last attempt of the job's own action failed.
+            None => {
+                let had_no_error_action =
+                    last.main.is_some() || self.record.disposition == Disposition::Completed;
+                had_no_error_action.then_some(all)
+            }
+        }
+    }
+}
+
+/// The last attempt of an action in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastAttempt {
+    /// Its outcome.
+    pub status: AttemptStatus,
+    /// Its message.
+    pub message: String,
+    /// Number of attempts of the action in the run.
+    pub attempts: u32,
+}
+
+/// The last attempts of a closed run, by action. Those that are not known are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastAttempts {
+    /// Of the job's own action.
+    pub main: Option<LastAttempt>,
+    /// Of the error action.
+    pub error: Option<LastAttempt>,
+}
+
+impl LastAttempts {
+    /// Adds an entry of the job's history, of any run. Entries come newest first.
+    pub fn add(&mut self, run: &ClosedRun, entry: &HistoryEntry) {
+        if !run.has_attempt(entry) || self.is_complete() {
+            return;
+        }
+        let last = match entry.role {
+            ActionRole::Main => &mut self.main,
+            ActionRole::Error => &mut self.error,
+        };
+        last.get_or_insert_with(|| LastAttempt {
+            status: entry.status,
+            message: entry.message.clone(),
+            attempts: entry.retry + 1,
+        });
+    }
+
+    /// Whether older entries add nothing: the error action runs after the job's own one.
+    pub fn is_complete(&self) -> bool {
+        self.main.is_some()
+    }
 }
 
 /// The status of a run.
@@ -135,6 +206,49 @@ mod tests {
             attempts: 1,
         });
         ClosedRun { record, execution }
+    }
+
+    #[test]
+    fn attempts_belong_to_the_run_in_whose_time_they_are() {
+        let entry = |started, role, retry| HistoryEntry {
+            started: at(started),
+            ended: at(started + 1),
+            expected: at(10),
+            status: AttemptStatus::Failed,
+            message: format!("{started}"),
+            retry,
+            repeat: 1,
+            role,
+            timing: crate::timing::Timing::default(),
+            generation: Some(1),
+        };
+        use ActionRole::{Error, Main};
+        // Two runs with the same scheduled time, newest entries first.
+        let history =
+            [entry(60, Main, 0), entry(21, Error, 0), entry(13, Main, 1), entry(10, Main, 0)];
+        let first = ClosedRun {
+            execution: Some(Execution { started: at(10), ended: at(22), attempts: 3 }),
+            ..closed(Disposition::Failed, 10, None)
+        };
+        let second = ClosedRun {
+            execution: Some(Execution { started: at(60), ended: at(61), attempts: 1 }),
+            ..first.clone()
+        };
+        let last = |run: &ClosedRun, history: &[HistoryEntry]| {
+            let mut last = LastAttempts::default();
+            history.iter().for_each(|entry| last.add(run, entry));
+            let messages =
+                [&last.main, &last.error].map(|last| Some(last.as_ref()?.message.clone()));
+            (messages, run.own_attempts(&last))
+        };
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(last(&first, &history), ([text("13"), text("21")], Some(2)));
+        assert_eq!(last(&second, &history), ([text("60"), None], Some(1)));
+        // Without the entry of the last attempt, some attempts may be those of the error action.
+        assert_eq!(last(&first, &history[..1]), ([None, None], None));
+        assert_eq!(last(&first, &history[..2]), ([None, text("21")], Some(2)));
+        let succeeded = closed(Disposition::Completed, 10, Some(1));
+        assert_eq!(last(&succeeded, &[]), ([None, None], Some(1)));
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub use overview_store::{
 };
 pub use rejection::Rejection;
 pub use run_reports::{
-    ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun, MESSAGE_SCAN_MAX, NewestRuns,
+    ATTEMPT_SCAN_MAX, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun, NewestRuns,
     OpenRunsPage, OpenRunsQuery, RUN_COUNTS_BUCKET, RUN_COUNTS_RETENTION, RecordedAttempts,
     RunCounts, RunFilter, RunPosition, RunReports,
 };

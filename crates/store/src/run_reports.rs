@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kalends_domain::{AccessScope, ClosedRun, JobPath, RunStatus};
+use kalends_domain::{AccessScope, ActionRole, ClosedRun, JobPath, LastAttempts, RunStatus};
 use kalends_recurrence::{Instant, duration_to_ticks};
 
 use crate::record::{JobKey, LedgerRecord, OpenRun, RunId};
@@ -103,6 +103,21 @@ pub struct ListedOpenRun {
     pub attempts: RecordedAttempts,
 }
 
+impl ListedOpenRun {
+    /// Number of finished attempts of the job's own action, and of the error action if that has
+    /// begun.
+    pub fn attempts_by_role(&self) -> (u32, Option<u32>) {
+        match self.run.progress.role {
+            ActionRole::Main => (self.attempts.count, None),
+            // The n-th retry follows n attempts.
+            ActionRole::Error => {
+                let error = self.run.progress.retry;
+                (self.attempts.count.saturating_sub(error), Some(error))
+            }
+        }
+    }
+}
+
 /// The finished attempts of an open run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedAttempts {
@@ -141,9 +156,9 @@ pub struct ListedClosedRun {
     pub path: JobPath,
     /// The run.
     pub run: ClosedRun,
-    /// Message of its last attempt, if that is among the newest [`MESSAGE_SCAN_MAX`] entries of the
+    /// Its last attempts, as far as they are among the newest [`ATTEMPT_SCAN_MAX`] entries of the
     /// job's history.
-    pub message: Option<String>,
+    pub last: LastAttempts,
     /// Position in the list.
     pub position: RunPosition,
 }
@@ -168,8 +183,8 @@ impl RunPosition {
     }
 }
 
-/// History entries of a job that are searched for the message of a run.
-pub const MESSAGE_SCAN_MAX: usize = 1_000;
+/// History entries of a job that are searched for the last attempts of its runs.
+pub const ATTEMPT_SCAN_MAX: usize = 1_000;
 
 /// Ledger rows are numbered in the order in which they are committed. Their closing times are in the
 /// same order up to this difference.

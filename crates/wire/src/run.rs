@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kalends_domain::{
-    ClosedRun, Execution, JobPath, OccurrenceState, RunInFlight, RunStatistics, RunStatus,
+    AttemptStatus, ClosedRun, Execution, JobPath, LastAttempts, OccurrenceState, RunInFlight,
+    RunStatistics, RunStatus,
 };
 use kalends_recurrence::Instant;
 
@@ -34,13 +35,17 @@ impl JobOfRun<'_> {
     }
 }
 
-/// Serialises a closed run.
-pub fn write_closed_run(
-    job: JobOfRun<'_>,
-    run: &ClosedRun,
-    message: Option<String>,
-) -> Json<'static> {
+/// Serialises a closed run. Status, message and number of attempts are those of the job's own action.
+pub fn write_closed_run(job: JobOfRun<'_>, run: &ClosedRun, last: LastAttempts) -> Json<'static> {
     let (record, execution) = (&run.record, run.execution.as_ref());
+    let attempts = run.own_attempts(&last);
+    let error_action = last.error.map(|last| {
+        let status = match last.status {
+            AttemptStatus::Completed => RunStatus::Succeeded,
+            AttemptStatus::Failed | AttemptStatus::Postponed => RunStatus::Failed,
+        };
+        write_error_action(status, last.attempts, Some(last.message))
+    });
     let is_range = record.count != 1;
     job.write()
         .put("scheduledTime", record.from)
@@ -51,9 +56,10 @@ pub fn write_closed_run(
         .put("kind", cause_text(record.cause))
         .put("status", status_text(RunStatus::of(record.disposition)))
         .put("disposition", disposition_text(record.disposition))
-        .put_some("attempts", execution.map(|execution| execution.attempts))
+        .put_some("attempts", attempts)
         .put_some("durationMilliseconds", execution.map(duration_milliseconds))
-        .put_some("message", message)
+        .put_some("message", last.main.map(|last| last.message))
+        .put_some("errorAction", error_action)
         .put("generation", record.generation)
         .into()
 }
@@ -65,8 +71,10 @@ pub struct OpenRunDescription {
     pub state: RunInFlight,
     /// Start of its first attempt.
     pub started: Option<Instant>,
-    /// Number of finished attempts.
+    /// Number of finished attempts of the job's own action.
     pub attempts: u32,
+    /// Number of finished attempts of the error action, if it has begun.
+    pub error_attempts: Option<u32>,
 }
 
 /// Serialises an open run.
@@ -80,8 +88,25 @@ pub fn write_open_run(job: JobOfRun<'_>, run: &OpenRunDescription) -> Json<'stat
         .put("status", status_text(RunStatus::Running))
         .put("disposition", state_text(&OccurrenceState::InFlight(run.state)))
         .put("attempts", run.attempts)
+        .put_some(
+            "errorAction",
+            run.error_attempts
+                .map(|attempts| write_error_action(RunStatus::Running, attempts, None)),
+        )
         .put("generation", generation)
         .into()
+}
+
+/// Serialises the outcome of the error action of a run.
+fn write_error_action(
+    status: RunStatus,
+    attempts: u32,
+    message: Option<String>,
+) -> ObjectBuilder<'static> {
+    ObjectBuilder::new()
+        .put("status", status_text(status))
+        .put("attempts", attempts)
+        .put_some("message", message)
 }
 
 /// The newest runs of a job.

@@ -9,7 +9,7 @@ use crate::address::{JobAddress, encode};
 use crate::api::{Api, Data, read};
 use crate::format::duration;
 use crate::mark::Mark;
-use crate::message::summary_of_run;
+use crate::message::summary;
 use crate::view::{PageRequest, Time, View};
 
 const PAGE_SIZE: usize = 50;
@@ -47,6 +47,8 @@ struct Row {
     attempts: String,
     took: String,
     message: String,
+    /// Outcome of the error action; empty if it did not run.
+    error_action: String,
 }
 
 pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn Api) -> PageResult {
@@ -99,7 +101,8 @@ impl Row {
         let status = run.text("status");
         Row {
             mark: Mark::of_run(&status),
-            message: summary_of_run(&status, &run.text("message")),
+            message: summary(&run.text("message")),
+            error_action: error_action(&run.get("errorAction")),
             status,
             collection: run.text("collection"),
             job: run.text("job"),
@@ -109,6 +112,49 @@ impl Row {
             scheduled: run.time("scheduledTime").map(|at| view.time(at)),
             attempts: run.text("attempts"),
             took: took.map_or(String::new(), |took| duration(Duration::from_millis(took as u64))),
+        }
+    }
+}
+
+/// `Error action succeeded`, with its message if it failed.
+fn error_action(outcome: &Data) -> String {
+    match outcome.text("status").as_str() {
+        "Running" => "Error action is running".to_owned(),
+        "Succeeded" => "Error action succeeded".to_owned(),
+        "Failed" => format!("Error action failed: {}", summary(&outcome.text("message"))),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::fake_api::FakeApi;
+
+    #[tokio::test]
+    async fn a_failed_run_shows_its_own_message_and_the_outcome_of_its_error_action() {
+        let message = |status: &str| {
+            format!("Http Action - Response from host 'a': '{status}' Response Headers:  Body: ")
+        };
+        let run = |error_action| {
+            json!({"collection": "c", "job": "j", "id": "/subscriptions/s/resourceGroups/g/providers\
+                /Microsoft.Scheduler/jobCollections/c/jobs/j", "scheduledTime":
+                "2026-11-16T01:30:00Z", "kind": "Scheduled", "status": "Failed", "attempts": 2,
+                "message": message("NotFound"), "errorAction": error_action})
+        };
+        let succeeded = json!({"status": "Succeeded", "attempts": 1, "message": message("OK")});
+        let failed = json!({"status": "Failed", "attempts": 5, "message": message("BadGateway")});
+        for (error_action, expected) in [
+            (succeeded, "Error action succeeded<"),
+            (failed, "Error action failed: Bad Gateway from a<"),
+            (json!({"status": "Running", "attempts": 0}), "Error action is running<"),
+        ] {
+            let runs = json!({"value": [run(error_action)], "nextLink": null});
+            let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
+            assert!(page.body.contains(">Not Found from a <"), "{}", page.body);
+            assert!(page.body.contains(expected), "{}", page.body);
+            assert!(page.body.contains("<td class=\"number hide-phone\">2</td>"), "{}", page.body);
         }
     }
 }

@@ -126,6 +126,46 @@ fn runs_of_all_jobs_are_listed_newest_first_and_counted() {
     }
 }
 
+#[test]
+fn a_failed_run_is_listed_with_its_own_outcome_and_that_of_its_error_action_apart() {
+    let (address, _calls) = target();
+    let (_server, mut connection) = start();
+    for (name, end) in [("reported", ""), ("unreported", "fail")] {
+        let mut body: Value =
+            serde_json::from_str(&manual(&format!("http://{address}/fail"))).unwrap();
+        body["properties"]["action"]["errorAction"] = json!({
+            "type": "Http",
+            "request": {"uri": format!("http://{address}/{end}"), "method": "post"},
+            "retryPolicy": {"retryType": "None"},
+        });
+        let body = body.to_string();
+        let put = connection.request("PUT", &path(&format!("/jobs/{name}")), Some(&body));
+        assert_eq!(put.status, 201, "{put:?}");
+        run(&mut connection, name, 1);
+    }
+    let page = get(&mut connection, "/api/runs");
+    assert_eq!(
+        runs(&page),
+        expected(&[("unreported", "Failed"), ("reported", "Failed")]),
+        "the status of the error action is not that of the run"
+    );
+    for (run, (status, response)) in page["value"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([("Failed", "ServiceUnavailable"), ("Succeeded", "'OK'")])
+    {
+        assert_eq!(run["attempts"], 1, "{run}");
+        assert!(run["message"].as_str().unwrap().contains("ServiceUnavailable"), "{run}");
+        let error_action = &run["errorAction"];
+        assert_eq!(
+            (&error_action["status"], &error_action["attempts"]),
+            (&json!(status), &json!(1))
+        );
+        assert!(error_action["message"].as_str().unwrap().contains(response), "{run}");
+    }
+}
+
 /// A reader of one collection sees nothing of another one, neither closed nor open runs nor counts, and
 /// cannot use the cursor of another caller.
 #[test]

@@ -184,19 +184,21 @@ async fn find(app: &App, path: &JobPath) -> Result<Option<JobKey>, ApiError> {
 }
 
 fn write_closed(app: &App, listed: ListedClosedRun) -> Json<'static> {
-    let ListedClosedRun { path, run, message, .. } = listed;
+    let ListedClosedRun { path, run, last, .. } = listed;
     let collection = collection_label(app, &path.collection);
-    write_closed_run(JobOfRun { path: &path, collection: &collection }, &run, message)
+    write_closed_run(JobOfRun { path: &path, collection: &collection }, &run, last)
 }
 
 fn write_open(app: &App, listed: &ListedOpenRun) -> Json<'static> {
     let ListedOpenRun { path, run, attempts } = listed;
+    let (own_attempts, error_attempts) = listed.attempts_by_role();
     let collection = collection_label(app, &path.collection);
     let described = OpenRunDescription {
         state: open_run(run),
         // The first attempt is in flight, and starts when it is due.
         started: attempts.first_started.or(run.claim.map(|_| run.progress.next_at)),
-        attempts: attempts.count,
+        attempts: own_attempts,
+        error_attempts,
     };
     write_open_run(JobOfRun { path, collection: &collection }, &described)
 }

@@ -2,20 +2,23 @@
 
 use std::time::Duration;
 
-use kalends_domain::{AccessScope, ClosedRun, CollectionPath, Execution, JobPath, RunStatus};
+use kalends_domain::{
+    AccessScope, ActionRole, AttemptStatus, ClosedRun, CollectionPath, Execution, HistoryEntry,
+    JobPath, LastAttempt, LastAttempts, RunStatus,
+};
 use kalends_recurrence::Instant;
 
 use crate::api_store::{JobContext, JobWrite, WaitingRuns};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    advance, at, begin, closed, collection_path, definition, due, finish, job_path, put, retry,
-    standard,
+    advance, at, begin, closed, collection_path, definition, due, entry, failed, finish, job_path,
+    put, retry, standard,
 };
-use crate::engine_store::{Retention, RunWrite, RunWriteResult};
-use crate::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, RunId};
+use crate::engine_store::{ClaimAfter, Retention, RunWrite, RunWriteResult};
+use crate::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, Progress, RunId};
 use crate::run_reports::{
-    ClosedRunsQuery, ListedClosedRun, NewestRuns, OpenRunsQuery, RecordedAttempts, RunCounts,
-    RunFilter,
+    ATTEMPT_SCAN_MAX, ClosedRunsQuery, ListedClosedRun, NewestRuns, OpenRunsQuery,
+    RecordedAttempts, RunCounts, RunFilter,
 };
 
 /// Creates a job that is due at `at(60)` in a collection of group `g`.
@@ -153,8 +156,9 @@ pub async fn runs_of_all_jobs_are_listed_newest_first(subject: Subject) {
     let all = list(&subject, everything()).await;
     assert_eq!(names(&all), expected(&[("a", 180), ("b", 120), ("a", 120), ("b", 60), ("a", 60)]));
     assert_eq!(all[4].run, first);
-    assert_eq!(all[4].message, Some(format!("a at {}", at(60))));
-    assert_eq!(all[2].message, None);
+    let message = |run: &ListedClosedRun| Some(run.last.main.as_ref()?.message.clone());
+    assert_eq!(message(&all[4]), Some(format!("a at {}", at(60))));
+    assert_eq!(message(&all[2]), None);
     for (status, runs) in [
         (RunStatus::Succeeded, vec![("a", 60)]),
         (RunStatus::Failed, vec![("a", 180), ("b", 60)]),
@@ -171,6 +175,76 @@ pub async fn runs_of_all_jobs_are_listed_newest_first(subject: Subject) {
     assert_eq!(names(&found), expected(&[("b", 120), ("b", 60)]));
     subject.edit_job("a", JobWrite::Delete).await;
     assert_eq!(names(&list(&subject, everything()).await), expected(&[("b", 120), ("b", 60)]));
+}
+
+/// As long as the attempts are among the newest entries of the history.
+pub async fn the_attempts_of_a_run_and_of_its_error_action_are_listed_apart(subject: Subject) {
+    use {ActionRole::Error, ActionRole::Main, AttemptStatus::Completed, AttemptStatus::Failed};
+    subject.create_collection().await;
+    let job = create_job(&subject, "c", "j").await;
+    let (number, claim) = subject.begin_run(&job).await;
+    let attempt = |role, retry: u32, status, seconds| HistoryEntry {
+        started: at(seconds),
+        ended: at(seconds + 2),
+        message: format!("{role:?} {retry}"),
+        retry,
+        role,
+        ..entry(status, 60)
+    };
+    let mut token = claim.token;
+    for (entry, role, retry) in [
+        (attempt(Main, 0, Failed, 60), Main, 1),
+        (attempt(Main, 1, Failed, 70), Error, 0),
+        (attempt(Error, 0, Failed, 80), Error, 1),
+    ] {
+        let write = RunWrite::Continue {
+            run: number,
+            token,
+            entry: Some(entry),
+            counts: failed(60),
+            progress: Progress { role, retry, ..Progress::first(at(60)) },
+            claim: ClaimAfter::Keep { lease: Duration::from_secs(10) },
+        };
+        let RunWriteResult::Claimed(claim) = subject.commit(write).await else { panic!() };
+        token = claim.token;
+    }
+    let query = OpenRunsQuery { filter: everything(), before: None, scan_max: 9, limit: 9 };
+    let open = subject.store.listed_open_runs(query).await.unwrap().runs;
+    assert_eq!(open[0].attempts_by_role(), (2, Some(1)));
+
+    let mut write = finish(number, token, None);
+    if let RunWrite::Finish { closed, entry, .. } = &mut write {
+        *closed = record(&job, Disposition::Failed);
+        *entry = Some(attempt(Error, 1, Completed, 90));
+    }
+    assert_eq!(subject.commit(write).await, RunWriteResult::Done);
+    // A run of another job at the same time.
+    let other = create_job(&subject, "c", "other").await;
+    run(&subject, &other, Disposition::Failed).await;
+    let listed = list(&subject, everything()).await;
+    let last = |role, retry: u32, status| LastAttempt {
+        status,
+        message: format!("{role:?} {retry}"),
+        attempts: retry + 1,
+    };
+    let last =
+        LastAttempts { main: Some(last(Main, 1, Failed)), error: Some(last(Error, 1, Completed)) };
+    assert_eq!((&listed[1].last, listed[1].run.own_attempts(&last)), (&last, Some(2)));
+    assert_eq!(listed[1].run.execution.map(|execution| execution.attempts), Some(4));
+    assert_eq!(listed[0].last.error, None);
+    assert_eq!(listed[0].run.own_attempts(&listed[0].last), Some(1));
+
+    let job = current(&subject, &job).await;
+    let (closed, postponed) = (
+        vec![record(&job, Disposition::SkippedOverlap)],
+        vec![entry(AttemptStatus::Postponed, 60); ATTEMPT_SCAN_MAX],
+    );
+    let write = RunWrite::Skip { on: due(&job), advance: advance(&job), closed, postponed };
+    assert_eq!(subject.commit(write).await, RunWriteResult::Done);
+    let oldest = list(&subject, everything()).await.pop().unwrap();
+    assert_eq!(oldest.run, listed[1].run);
+    assert_eq!(oldest.last, LastAttempts::default());
+    assert_eq!(oldest.run.own_attempts(&oldest.last), None);
 }
 
 /// Also for open runs, and for a job of another scope.

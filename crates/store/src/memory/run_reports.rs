@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use kalends_domain::{AccessScope, JobPath};
+use kalends_domain::{AccessScope, JobPath, LastAttempts};
 use kalends_recurrence::Instant;
 
 use crate::memory::tables::Tables;
 use crate::record::JobKey;
 use crate::run_reports::{
-    ALL_COLLECTIONS, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun,
-    MESSAGE_SCAN_MAX, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunFilter, RunPosition,
+    ALL_COLLECTIONS, ATTEMPT_SCAN_MAX, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun,
+    ListedOpenRun, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunFilter, RunPosition,
     buckets_between, start_of_bucket,
 };
 
@@ -72,16 +72,10 @@ impl Tables {
                 && filter.has_record(&run.record)
             {
                 let entries = self.history.get(&job).into_iter().flatten().rev();
-                let mut entries = entries.take(MESSAGE_SCAN_MAX);
-                let message = run.execution.and_then(|execution| {
-                    let is_last = |entry: &&crate::record::HistoryRecord| {
-                        entry.entry.expected == run.record.from
-                            && entry.entry.ended == execution.ended
-                    };
-                    entries.find(is_last).map(|entry| entry.entry.message.clone())
-                });
+                let mut last = LastAttempts::default();
+                entries.take(ATTEMPT_SCAN_MAX).for_each(|entry| last.add(run, &entry.entry));
                 let (path, run) = (path.clone(), run.clone());
-                page.runs.push(ListedClosedRun { path, run, message, position });
+                page.runs.push(ListedClosedRun { path, run, last, position });
             }
             if page.runs.len() >= *limit || index + 1 >= *scan_max {
                 page.end = Some(position);

@@ -1,20 +1,22 @@
 //! Runs over all jobs, and their counts.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use kalends_domain::{AccessScope, ClosedRun};
+use kalends_domain::{AccessScope, AttemptStatus, LastAttempts};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
-use crate::postgres::code::rows_max;
-use crate::postgres::columns::{closed_run_columns, run_columns};
+use crate::postgres::code::{Code as _, rows_max};
+use crate::postgres::columns::{closed_run_columns, entry_columns, run_columns};
 use crate::postgres::row::{self, get, unsigned};
-use crate::record::{JobKey, RunId};
+use crate::record::{HistoryRecord, JobKey, RunId};
 use crate::run_reports::{
-    ALL_COLLECTIONS, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun,
-    MESSAGE_SCAN_MAX, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunPosition,
+    ALL_COLLECTIONS, ATTEMPT_SCAN_MAX, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun,
+    ListedOpenRun, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunPosition,
     buckets_between, start_of_bucket,
 };
 
@@ -150,7 +152,8 @@ impl PostgresStore {
                 let path = row::job_path(row)?;
                 if filter.has_collection(&path.collection) {
                     jobs.push(get::<i64>(row, "job")?);
-                    page.runs.push(ListedClosedRun { path, run, message: None, position });
+                    let last = LastAttempts::default();
+                    page.runs.push(ListedClosedRun { path, run, last, position });
                 }
             }
             if page.runs.len() >= limit || index + 1 >= scan_max {
@@ -158,43 +161,60 @@ impl PostgresStore {
                 break;
             }
         }
-        self.add_messages(&jobs, &mut page.runs).await?;
+        self.add_last_attempts(&jobs, &mut page.runs).await?;
         Ok(page)
     }
 
-    /// Adds the messages of last attempts, which are among the newest history entries of their jobs.
-    async fn add_messages(
+    /// Adds the last attempts, which are among the newest history entries of their jobs. Reads the
+    /// entries of each job once, by the primary key.
+    async fn add_last_attempts(
         &self,
         jobs: &[i64],
         runs: &mut [ListedClosedRun],
     ) -> Result<(), StoreError> {
-        let ended = |run: &ClosedRun| run.execution.map(|execution| execution.ended.ticks());
-        let mut wanted: Vec<(i32, i64, i64, i64)> = Vec::new();
+        let (mut places, mut keys) = (Vec::new(), Vec::new());
+        let [mut scheduled, mut started, mut ended] = [const { Vec::new() }; 3];
         for ((index, run), job) in runs.iter().enumerate().zip(jobs) {
-            let index = i32::try_from(index).unwrap_or(i32::MAX);
-            let ended = ended(&run.run);
-            wanted.extend(ended.map(|ended| (index, *job, run.run.record.from.ticks(), ended)));
+            if let Some(execution) = run.run.execution {
+                places.push(i32::try_from(index).unwrap_or(i32::MAX));
+                keys.push(*job);
+                scheduled.push(run.run.record.from.ticks());
+                started.push(execution.started.ticks());
+                ended.push(execution.ended.ticks());
+            }
         }
-        if wanted.is_empty() {
+        if places.is_empty() {
             return Ok(());
         }
-        let sql = "SELECT n.place, h.message
-             FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[])
-               AS n (place, job, expected, ended)
-             CROSS JOIN LATERAL (
-               SELECT newest.message FROM (
-                 SELECT message, expected, ended FROM history WHERE history.job = n.job
-                 ORDER BY sequence DESC LIMIT $5) newest
-               WHERE newest.expected = n.expected AND newest.ended = n.ended LIMIT 1) h";
-        let places: Vec<i32> = wanted.iter().map(|(index, ..)| *index).collect();
-        let jobs: Vec<i64> = wanted.iter().map(|(_, job, ..)| *job).collect();
-        let expected: Vec<i64> = wanted.iter().map(|(_, _, expected, _)| *expected).collect();
-        let ended: Vec<i64> = wanted.iter().map(|(.., ended)| *ended).collect();
-        let limit = rows_max(MESSAGE_SCAN_MAX);
-        for row in self.query(sql, &[&places, &jobs, &expected, &ended, &limit]).await? {
-            let place = usize::try_from(get::<i32>(&row, "place")?).ok();
-            if let Some(run) = place.and_then(|place| runs.get_mut(place)) {
-                run.message = Some(row::message(&row)?);
+        // The newest entry of each run and action; `ClosedRun::has_attempt` has the same conditions.
+        let sql = concat!(
+            "WITH wanted AS (
+               SELECT * FROM unnest($1::integer[], $2::bigint[], $3::bigint[], $4::bigint[],
+                 $5::bigint[]) AS n (place, job, scheduled, first_started, last_ended))
+             SELECT DISTINCT ON (n.place, h.role) n.place, h.sequence, ",
+            entry_columns!("h."),
+            " FROM (SELECT DISTINCT job FROM wanted) j
+              CROSS JOIN LATERAL (
+                SELECT * FROM history WHERE history.job = j.job ORDER BY sequence DESC LIMIT $6) h
+              JOIN wanted n ON n.job = h.job AND n.scheduled = h.expected
+                AND h.started >= n.first_started AND h.ended <= n.last_ended
+              WHERE h.status <> $7
+              ORDER BY n.place, h.role, h.sequence DESC"
+        );
+        let postponed = AttemptStatus::Postponed.code();
+        let limit = rows_max(ATTEMPT_SCAN_MAX);
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&places, &keys, &scheduled, &started, &ended, &limit, &postponed];
+        let mut entries = Vec::new();
+        for row in self.query(sql, &parameters).await? {
+            entries.push((get::<i32>(&row, "place")?, row::history(&row)?));
+        }
+        // Those of the error action first.
+        entries.sort_by_key(|(_, record)| Reverse(record.sequence));
+        for (place, HistoryRecord { entry, .. }) in entries {
+            let run = usize::try_from(place).ok().and_then(|place| runs.get_mut(place));
+            if let Some(ListedClosedRun { run, last, .. }) = run {
+                last.add(run, &entry);
             }
         }
         Ok(())

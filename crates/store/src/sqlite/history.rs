@@ -13,6 +13,14 @@ use crate::sqlite::jobs;
 use crate::sqlite::state::ReadState;
 use crate::sqlite::write_back::SPAN;
 
+/// Finds a history entry for [`walk`] and [`read_entry`].
+pub(crate) const ENTRY_BY_NUMBER: &str =
+    "SELECT previous, sequence, started, ended, expected, status, retry, repeat, role, message,
+         dns, connect, tls, first_byte, total, generation
+     FROM history WHERE sequence = ?";
+/// The column of the scheduled time in [`ENTRY_BY_NUMBER`].
+pub(crate) const EXPECTED: usize = 4;
+
 /// End of the newest history entry of all jobs.
 pub(crate) fn newest_end(connection: &Connection) -> SqliteResult<Option<Instant>> {
     let newest = "SELECT ended FROM history ORDER BY sequence DESC LIMIT 1";
@@ -31,11 +39,7 @@ pub(crate) fn page(
     let Some(job) = jobs::key(states.connection(), path)? else { return Ok(None) };
     let Some(state) = states.state(job)? else { return Ok(None) };
     let after = page.after.map(|after| i64::try_from(after).unwrap_or(i64::MAX));
-    let mut statement = states.connection().prepare_cached(
-        "SELECT previous, sequence, started, ended, expected, status, retry, repeat, role, message,
-             dns, connect, tls, first_byte, total, generation
-         FROM history WHERE sequence = ?",
-    )?;
+    let mut statement = states.connection().prepare_cached(ENTRY_BY_NUMBER)?;
     // Usually `after` is an entry that still exists, so the walk can start there.
     let start =
         after.map(|after| ChainKind::History.link(states.connection(), after)).transpose()?;

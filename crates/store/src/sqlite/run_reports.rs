@@ -2,21 +2,21 @@
 
 use std::collections::HashMap;
 
-use kalends_domain::{ClosedRun, Execution, JobName, JobPath};
+use kalends_domain::{ClosedRun, Execution, JobName, JobPath, LastAttempts};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use crate::record::{JobKey, LedgerRecord};
+use crate::record::{HistoryRecord, JobKey};
 use crate::run_reports::{
-    CLOSING_ORDER_TOLERANCE, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun,
-    MESSAGE_SCAN_MAX, NewestRuns, OpenRunsPage, OpenRunsQuery, RunFilter, RunPosition,
+    ATTEMPT_SCAN_MAX, CLOSING_ORDER_TOLERANCE, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun,
+    ListedOpenRun, NewestRuns, OpenRunsPage, OpenRunsQuery, RunFilter, RunPosition,
 };
 use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::{Coded, nth, nth_option, rows_max};
 use crate::sqlite::collection_of_job::CollectionsOfJobs;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::invalid_name;
-use crate::sqlite::history::{read_ledger, walk};
+use crate::sqlite::history::{ENTRY_BY_NUMBER, EXPECTED, read_entry, read_ledger, walk};
 use crate::sqlite::jobs;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::open_runs::RunRow;
@@ -163,7 +163,8 @@ pub(crate) fn closed_runs(
         if filter.has_record(&run.record)
             && let Some(path) = jobs.path(job)?
         {
-            runs.push((job, ListedClosedRun { path, run, message: None, position }));
+            let last = LastAttempts::default();
+            runs.push((job, ListedClosedRun { path, run, last, position }));
         }
         Ok(runs.len() < *limit && examined < *scan_max)
     };
@@ -214,7 +215,7 @@ pub(crate) fn closed_runs(
         }
     };
     let end = end.filter(|_| is_stopped);
-    add_messages(snapshot, &mut runs)?;
+    add_last_attempts(snapshot, &mut runs)?;
     Ok(ClosedRunsPage { runs: runs.into_iter().map(|(_, run)| run).collect(), end })
 }
 
@@ -230,30 +231,39 @@ fn number_after(connection: &Connection, to: Instant) -> SqliteResult<i64> {
     Ok(span.map_or(i64::MIN, |span| (span + 1) * SPAN))
 }
 
-/// Adds the messages of last attempts, which are among the newest history entries of their jobs.
-fn add_messages(snapshot: &Snapshot, runs: &mut [(JobKey, ListedClosedRun)]) -> SqliteResult<()> {
-    let mut wanted: HashMap<JobKey, HashMap<(Instant, Instant), Vec<usize>>> = HashMap::new();
+/// Adds the last attempts, which are among the newest history entries of their jobs. Follows the chain of
+/// each job once.
+fn add_last_attempts(
+    snapshot: &Snapshot,
+    runs: &mut [(JobKey, ListedClosedRun)],
+) -> SqliteResult<()> {
+    // Of each job the runs by their scheduled time.
+    let mut wanted: HashMap<JobKey, HashMap<Instant, Vec<usize>>> = HashMap::new();
     for (index, (job, run)) in runs.iter().enumerate() {
-        let LedgerRecord { from, .. } = run.run.record;
-        if let Some(Execution { ended, .. }) = run.run.execution {
-            let entries = wanted.entry(*job).or_default();
-            entries.entry((from, ended)).or_default().push(index);
+        if run.run.execution.is_some() {
+            let runs = wanted.entry(*job).or_default();
+            runs.entry(run.run.record.from).or_default().push(index);
         }
     }
-    let mut statement = snapshot.connection().prepare_cached(
-        "SELECT previous, expected, ended, message FROM history WHERE sequence = ?",
-    )?;
-    for (job, mut entries) in wanted {
+    let mut statement = snapshot.connection().prepare_cached(ENTRY_BY_NUMBER)?;
+    for (job, mut wanted) in wanted {
         let Some(state) = snapshot.state(job)? else { continue };
         let mut examined = 0;
         walk(&mut statement, state.newest_entry, |row| {
             examined += 1;
-            for index in entries.remove(&(nth(row, 1)?, nth(row, 2)?)).unwrap_or_default() {
-                if let Some((_, run)) = runs.get_mut(index) {
-                    run.message = Some(row.get(3)?);
+            let scheduled = nth(row, EXPECTED)?;
+            if let Some(indices) = wanted.get_mut(&scheduled) {
+                let HistoryRecord { entry, .. } = read_entry(row)?;
+                indices.retain(|index| {
+                    let Some((_, listed)) = runs.get_mut(*index) else { return false };
+                    listed.last.add(&listed.run, &entry);
+                    !listed.last.is_complete()
+                });
+                if indices.is_empty() {
+                    wanted.remove(&scheduled);
                 }
             }
-            Ok(!entries.is_empty() && examined < MESSAGE_SCAN_MAX)
+            Ok(!wanted.is_empty() && examined < ATTEMPT_SCAN_MAX)
         })?;
     }
     Ok(())
