@@ -74,6 +74,17 @@ impl CollectionAddress {
         path + &encode(&self.collection)
     }
 
+    /// The value of the parameter `collection` of the API.
+    pub(crate) fn name_or_id(&self) -> String {
+        match &self.group {
+            None => self.collection.clone(),
+            Some(Group { subscription, group }) => format!(
+                "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Scheduler/jobCollections/{}",
+                self.collection,
+            ),
+        }
+    }
+
     /// The path in the API.
     pub(crate) fn in_api(&self) -> String {
         let collection = encode(&self.collection);

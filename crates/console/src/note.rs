@@ -1,11 +1,11 @@
 //! Notes: the reason that a user gave for an action, with the user and the time.
 
-use crate::address::{CollectionAddress, JobAddress};
+use crate::address::{CollectionAddress, JobAddress, encode};
 use crate::api::{Api, Data, read};
 use crate::view::{Time, View};
 
-/// Notes of one request, the maximum of the API.
-const READ_MAX: usize = 100;
+/// Actions that enable or disable.
+const SWITCHED: [&str; 2] = ["Enabled", "Disabled"];
 
 /// A note on an action.
 #[derive(Clone)]
@@ -60,15 +60,16 @@ impl Note {
         Note::list(api, &format!("/api/notes?limit={limit}"), view).await
     }
 
-    /// The note on the newest action of a collection, if it is among the newest of all notes.
-    pub(crate) async fn last_of_collection(
+    /// The note of the user who disabled a collection; `None` if it was enabled since.
+    pub(crate) async fn of_disabled_collection(
         collection: &CollectionAddress,
         view: &View,
         api: &dyn Api,
     ) -> Option<Note> {
-        let href = format!("{}collections/{}", view.root, collection.in_console());
-        let notes = Note::newest(READ_MAX, view, api).await;
-        notes.into_iter().find(|note| note.href == href)
+        let target = format!("/api/notes?collection={}", encode(&collection.name_or_id()));
+        let notes = Note::list(api, &target, view).await;
+        let switched = notes.into_iter().find(|note| SWITCHED.contains(&note.action.as_str()));
+        switched.filter(|note| note.action == "Disabled")
     }
 
     async fn list(api: &dyn Api, target: &str, view: &View) -> Vec<Note> {

@@ -139,6 +139,14 @@ impl ApiStore for Link {
         Box::pin(self.call(Access::Read, move || self.inner.notes_of_job(path, page)))
     }
 
+    fn notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        Box::pin(self.call(Access::Read, move || self.inner.notes_of_collection(path, page)))
+    }
+
     fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
         Box::pin(self.call(Access::Read, move || self.inner.notes(page)))
     }

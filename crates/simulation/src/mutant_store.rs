@@ -156,6 +156,14 @@ impl ApiStore for MutantStore {
         self.inner.notes_of_job(path, page)
     }
 
+    fn notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        self.inner.notes_of_collection(path, page)
+    }
+
     fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
         self.inner.notes(page)
     }

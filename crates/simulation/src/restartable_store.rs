@@ -189,6 +189,7 @@ impl ApiStore for RestartableStore {
         edit_pause_with_note(decide: DecidePause, note: Option<NewNote>) -> Option<PauseRecord>;
         edit_job_with_note(path: JobPath, decide: DecideJob, note: Option<NewNote>) -> EditedJob;
         notes_of_job(path: JobPath, page: Page<u64>) -> Option<Vec<NoteRecord>>;
+        notes_of_collection(path: CollectionPath, page: Page<u64>) -> Option<Vec<NoteRecord>>;
         notes(page: Page<u64>) -> Vec<NoteRecord>;
         job(path: JobPath) -> Option<(JobRecord, CollectionStatus)>;
         jobs(path: CollectionPath, filter: JobFilter, page: Page<JobName>, scan_max: usize) -> JobsPage;

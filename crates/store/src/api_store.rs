@@ -100,6 +100,14 @@ pub trait ApiStore:
     /// [`StoreError::NoCollection`]: crate::StoreError::NoCollection
     fn notes_of_job(&self, path: JobPath, page: Page<u64>) -> Reply<'_, Option<Vec<NoteRecord>>>;
 
+    /// Notes of a collection itself, without those of its jobs, newest first; `None` if it does not
+    /// exist.
+    fn notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<NoteRecord>>>;
+
     /// Notes of all jobs and collections, newest first.
     fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>>;
 

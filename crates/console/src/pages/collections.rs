@@ -96,7 +96,7 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
     let (collection, overview, note) = tokio::join!(
         read(api, &target),
         read(api, "/api/overview"),
-        Note::last_of_collection(address, view, api),
+        Note::of_disabled_collection(address, view, api),
     );
     let (collection, overview) = (collection?, overview.unwrap_or_default());
     let id = collection.text("id");
@@ -108,7 +108,7 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
         name: address.collection.clone(),
         resource: address.in_api(),
         mark: mark_of(&state),
-        note: note.filter(|note| state == "Disabled" && note.action == state),
+        note: note.filter(|_| state == "Disabled"),
         state,
         plan: collection.text("properties.sku.name"),
         location: collection.text("location"),

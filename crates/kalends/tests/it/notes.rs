@@ -30,6 +30,38 @@ fn send(connection: &mut Connection, method: &str, path: &str, body: Option<&str
 }
 
 #[test]
+fn the_note_of_a_collection_is_found_however_many_notes_are_newer() {
+    let server = TestServer::start();
+    let mut connection = server.connect();
+    for job in ["a", "b"] {
+        send(&mut connection, "PUT", &format!("{JOBS}/{job}"), Some(JOB));
+    }
+    send(&mut connection, "POST", &with_note("/api/collections/web/disable", "moving"), None);
+    let enable = Some(r#"{"properties":{"state":"Enabled"}}"#);
+    for number in 0..60 {
+        for job in ["a", "b"] {
+            let target = with_note(&format!("{JOBS}/{job}"), &format!("newer {number}"));
+            send(&mut connection, "PATCH", &target, enable);
+        }
+    }
+    for page in ["/collections/web", "/jobs/web/a"] {
+        let page = connection.request("GET", page, None);
+        assert!(page.body.contains("moving"), "{}", page.body);
+    }
+    let of_collection = get(&mut connection, "/api/notes?collection=WEB");
+    assert_eq!(summary(&of_collection), [("Disabled", "moving")]);
+    send(&mut connection, "POST", &with_note("/api/collections/web/enable", "moved"), None);
+    let newest = get(&mut connection, "/api/notes?collection=web&limit=1");
+    assert_eq!(summary(&newest), [("Enabled", "moved")]);
+    let next = newest["nextLink"].as_str().unwrap();
+    let rest = get(&mut connection, &next[next.find("/api").unwrap()..]);
+    assert_eq!(summary(&rest), [("Disabled", "moving")]);
+    assert_eq!(rest["nextLink"], json!(null));
+    let missing = connection.request("GET", "/api/notes?collection=none", None);
+    assert_eq!(missing.status, 404, "{missing:?}");
+}
+
+#[test]
 fn notes_tell_who_did_what_and_survive_a_crash() {
     let mut server = TestServer::start_restartable(|_, _| {});
     let mut connection = server.connect();

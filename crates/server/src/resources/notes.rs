@@ -5,6 +5,7 @@ use kalends_domain::{AccessScope, JobPath, NoteRecord, Permission};
 use kalends_store::{Page, StoreError};
 use kalends_wire::{ErrorDetail, write_list, write_note};
 
+use super::all_jobs::read_collection;
 use super::{HandlerResult, RequestContext};
 use crate::access::Caller;
 use crate::app::App;
@@ -32,16 +33,29 @@ pub(super) async fn of_job(request: RequestContext, path: JobPath) -> HandlerRes
     Ok(response(&notes, next.as_deref()))
 }
 
-/// All notes that the caller may read, newest first.
+/// All notes that the caller may read, newest first; with the parameter `collection` those of a
+/// collection itself.
 pub(super) async fn list(request: RequestContext) -> HandlerResult {
     request.new_version()?;
-    let page = CursorRequest::read(&request, &[])?;
+    let collection = request.query.text("collection")?;
+    let parameters: Vec<_> =
+        collection.map(|text| ("collection", text.to_owned())).into_iter().collect();
+    let page = CursorRequest::read(&request, &parameters)?;
     let after = page.position.as_ref().map(|position| {
         let message = "must come from a nextLink; request the first page again";
         position.parse().map_err(|_| invalid("cursor", message))
     });
-    let Readable { notes, rest } =
-        readable(&request.app, &request.caller, after.transpose()?, page.size).await?;
+    let (app, after) = (&request.app, after.transpose()?);
+    let Readable { notes, rest } = match collection {
+        Some(text) => {
+            let path = read_collection(&request, text)?;
+            let limit = page.size + 1;
+            let notes = app.store.notes_of_collection(path.clone(), Page { after, skip: 0, limit });
+            let notes = notes.await?.ok_or_else(|| ErrorDetail::collection_not_found(&path))?;
+            Readable::first(notes, page.size)
+        }
+        None => readable(app, &request.caller, after, page.size).await?,
+    };
     let next = rest.map(|rest| page.link_after(&rest.to_string()));
     Ok(response(&notes, next.as_deref()))
 }
@@ -56,6 +70,16 @@ struct Readable {
     notes: Vec<NoteRecord>,
     /// The number of the note after which the next page begins; `None` at the end.
     rest: Option<u64>,
+}
+
+impl Readable {
+    /// The first `size` of these notes.
+    fn first(mut notes: Vec<NoteRecord>, size: usize) -> Readable {
+        let has_more = notes.len() > size;
+        notes.truncate(size);
+        let rest = notes.last().filter(|_| has_more).map(|note| note.number);
+        Readable { notes, rest }
+    }
 }
 
 /// At most `size` notes after a number.
@@ -80,13 +104,8 @@ async fn readable(
         let is_last = found.len() < batch;
         after = found.last().map(|note| note.number);
         notes.extend(found.into_iter().filter(may_read));
-        if notes.len() > size {
-            notes.truncate(size);
-            let rest = notes.last().map(|note| note.number);
-            return Ok(Readable { notes, rest });
-        }
-        if is_last {
-            return Ok(Readable { notes, rest: None });
+        if is_last || notes.len() > size {
+            return Ok(Readable::first(notes, size));
         }
     }
     Ok(Readable { notes, rest: after })

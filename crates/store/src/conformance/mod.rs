@@ -162,6 +162,7 @@ macro_rules! conformance_tests {
                 a_note_is_stored_with_the_action_of_its_edit,
                 notes_of_collections_are_listed_with_those_of_jobs,
                 notes_are_paged,
+                notes_of_a_collection_are_found_among_newer_ones_of_others,
                 notes_of_a_missing_job_or_collection,
                 a_rejected_edit_stores_no_note,
                 the_newest_notes_of_a_resource_are_kept,

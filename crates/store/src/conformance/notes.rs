@@ -100,7 +100,7 @@ pub async fn a_note_is_stored_with_the_action_of_its_edit(subject: Subject) {
     assert_eq!(all_notes(&subject).await, notes);
 }
 
-/// Notes of a collection are in the list of all notes only.
+/// Notes of a collection are not among those of its jobs.
 pub async fn notes_of_collections_are_listed_with_those_of_jobs(subject: Subject) {
     let path = || collection_path("g", "c");
     let put = |state| CollectionWrite::Put(Collection { state, ..standard() });
@@ -154,6 +154,32 @@ pub async fn notes_are_paged(subject: Subject) {
     let after = Some(first[2].number);
     let next = store.notes(Page { after, skip: 1, limit: 2 }).await.unwrap();
     assert_eq!(texts(&next), ["b3", "a3"]);
+}
+
+/// However many notes of other subjects are newer.
+pub async fn notes_of_a_collection_are_found_among_newer_ones_of_others(subject: Subject) {
+    let path = || collection_path("g", "c");
+    let put = |state| CollectionWrite::Put(Collection { state, ..standard() });
+    let of_collection = async |page| subject.store.notes_of_collection(path(), page).await.unwrap();
+    assert_eq!(of_collection(Page::first(1)).await, None);
+    edit_collection(&subject, path(), put(CollectionState::Enabled), "created").await;
+    edit_collection(&subject, path(), put(CollectionState::Disabled), "off").await;
+    let other = collection_path("g", "other");
+    edit_collection(&subject, other.clone(), put(CollectionState::Disabled), "other").await;
+    for name in ["a", "b"] {
+        for number in 0..60 {
+            let text = format!("{name}{number}");
+            edit_job(&subject, name, put_switched(Switch::Enabled), &text).await;
+        }
+    }
+    let newest = of_collection(Page::first(1)).await.unwrap();
+    assert_eq!(texts(&newest), ["off"]);
+    assert_eq!(newest[0].subject, NoteSubject::Collection(path()));
+    let rest = Page { after: Some(newest[0].number), skip: 0, limit: 9 };
+    assert_eq!(texts(&of_collection(rest).await.unwrap()), ["created"]);
+    let upper = collection_path("G", "OTHER");
+    let of_other = subject.store.notes_of_collection(upper, Page::first(9)).await.unwrap();
+    assert_eq!(texts(&of_other.unwrap()), ["other"]);
 }
 
 /// A missing collection is an error; a missing job is `None`.

@@ -275,6 +275,17 @@ impl ApiStore for MemoryStore {
         ready(Ok(tables.jobs.get(&path).map(|_| tables.notes(&page, of_job))))
     }
 
+    fn notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        let tables = self.tables();
+        let subject = tables.collections.get(&path).map(|_| NoteSubject::Collection(path));
+        let notes = |subject| tables.notes(&page, |note| note.subject == subject);
+        ready(Ok(subject.map(notes)))
+    }
+
     fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
         ready(Ok(self.tables().notes(&page, |_| true)))
     }

@@ -1,6 +1,8 @@
 //! Notes that callers give with actions.
 
-use kalends_domain::{JobPath, NewNote, NoteAction, NoteAuthor, NoteRecord, NoteSubject};
+use kalends_domain::{
+    CollectionPath, JobPath, NewNote, NoteAction, NoteAuthor, NoteRecord, NoteSubject,
+};
 use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 
@@ -113,6 +115,32 @@ impl PostgresStore {
             return Err(StoreError::NoCollection);
         }
         if matched(&rows, "key")?.is_empty() {
+            return Ok(None);
+        }
+        matched(&rows, "number")?.into_iter().map(note).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// A page of the notes of a collection itself, newest first; `None` if it does not exist.
+    pub(super) async fn read_notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Result<Option<Vec<NoteRecord>>, StoreError> {
+        let sql = "SELECT g.subscription, g.name AS group_name, c.name AS collection_name,
+                 NULL AS job_name, n.number, n.time, n.action, n.author, n.author_name, n.text
+             FROM collections c JOIN groups g ON g.id = c.group_id
+             LEFT JOIN LATERAL (
+               SELECT * FROM notes n
+               WHERE n.job = 0 AND n.collection_id = c.id AND n.number < $4
+               ORDER BY n.number DESC OFFSET $5 LIMIT $6
+             ) n ON true
+             WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3
+             ORDER BY n.number DESC";
+        let ([subscription, group, collection], [after, skip, limit]) =
+            (path_keys(&path), bounds(&page));
+        let rows =
+            self.query(sql, &[&subscription, &group, &collection, &after, &skip, &limit]).await?;
+        if rows.is_empty() {
             return Ok(None);
         }
         matched(&rows, "number")?.into_iter().map(note).collect::<Result<_, _>>().map(Some)

@@ -131,6 +131,14 @@ impl ApiStore for PostgresStore {
         Box::pin(self.read_notes_of_job(path, page))
     }
 
+    fn notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        Box::pin(self.read_notes_of_collection(path, page))
+    }
+
     fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
         Box::pin(self.read_notes(page))
     }

@@ -1,16 +1,19 @@
 //! Notes that callers give with actions.
 
-use kalends_domain::{JobName, JobPath, NewNote, NoteAction, NoteAuthor, NoteRecord, NoteSubject};
+use kalends_domain::{
+    CollectionPath, JobName, JobPath, NewNote, NoteAction, NoteAuthor, NoteRecord, NoteSubject,
+};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row};
 
 use crate::api_store::Page;
 use crate::record::JobKey;
 use crate::sqlite::code::{Coded, collect, read, rows_max};
-use crate::sqlite::collections::read_collection_path;
+use crate::sqlite::collections::{self, CollectionLocation, read_collection_path};
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::jobs;
+use crate::sqlite::path_keys::CollectionKeys;
 use crate::sqlite::prune::Removed;
 
 /// The resource of a note, as stored.
@@ -105,6 +108,27 @@ pub(crate) fn of_job(
     let mut statement = connection.prepare_cached(sql)?;
     let (after, limit, skip) = bounds(page);
     collect(statement.query((job, after, limit, skip))?, read_note).map(Some)
+}
+
+/// A page of the notes of a collection itself, newest first; `None` if it does not exist.
+pub(crate) fn of_collection(
+    connection: &Connection,
+    path: &CollectionPath,
+    page: &Page<u64>,
+) -> SqliteResult<Option<Vec<NoteRecord>>> {
+    let Some(CollectionLocation { id, .. }) =
+        collections::locate(connection, &CollectionKeys::new(path))?
+    else {
+        return Ok(None);
+    };
+    let sql = "SELECT n.*, g.subscription, g.name AS group_name, c.name AS collection_name,
+             NULL AS job_name
+         FROM notes n JOIN collections c ON c.id = n.collection JOIN groups g ON g.id = c.group_id
+         WHERE n.job = 0 AND n.collection = ? AND n.number < ?
+         ORDER BY n.number DESC LIMIT ? OFFSET ?";
+    let mut statement = connection.prepare_cached(sql)?;
+    let (after, limit, skip) = bounds(page);
+    collect(statement.query((id, after, limit, skip))?, read_note).map(Some)
 }
 
 /// A page of all notes, newest first.

@@ -354,6 +354,14 @@ impl ApiStore for SqliteStore {
         self.read(move |snapshot, _| notes::of_job(snapshot.connection(), &path, &page))
     }
 
+    fn notes_of_collection(
+        &self,
+        path: CollectionPath,
+        page: Page<u64>,
+    ) -> Reply<'_, Option<Vec<NoteRecord>>> {
+        self.read(move |snapshot, _| notes::of_collection(snapshot.connection(), &path, &page))
+    }
+
     fn notes(&self, page: Page<u64>) -> Reply<'_, Vec<NoteRecord>> {
         self.read(move |snapshot, _| notes::all(snapshot.connection(), &page))
     }

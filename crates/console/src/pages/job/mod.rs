@@ -285,8 +285,7 @@ async fn note_of_state(job: &Job<'_>, view: &View, api: &dyn Api) -> Option<Note
         "JobDisabled" => "Disabled",
         "WillBeSkipped" => "Skipped",
         "CollectionDisabled" => {
-            let note = Note::last_of_collection(&job.address.collection, view, api).await;
-            return note.filter(|note| note.action == "Disabled");
+            return Note::of_disabled_collection(&job.address.collection, view, api).await;
         }
         _ => return None,
     };
