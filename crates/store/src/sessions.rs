@@ -82,7 +82,10 @@ pub enum SessionIdentity {
     Token(TokenId),
     /// A user of an identity provider.
     Oidc {
-        /// The claim `sub`.
+        /// The claim `iss`, which contains no `#`. Empty in sessions of earlier versions, which did
+        /// not store it.
+        issuer: String,
+        /// The claim `sub`, unique for one issuer.
         subject: String,
         /// Display name.
         name: Option<String>,
@@ -97,7 +100,7 @@ impl SessionIdentity {
         match self {
             SessionIdentity::StartToken { .. } => "start-token".to_owned(),
             SessionIdentity::Token(id) => format!("token:{id}"),
-            SessionIdentity::Oidc { subject, .. } => format!("oidc:{subject}"),
+            SessionIdentity::Oidc { issuer, subject, .. } => format!("oidc:{issuer}#{subject}"),
         }
     }
 }
@@ -171,13 +174,15 @@ pub(crate) mod columns {
             if let Some(id) = self.identity.strip_prefix("token:") {
                 return TokenId::new(id).map(SessionIdentity::Token);
             }
-            let subject = self.identity.strip_prefix("oidc:")?.to_owned();
+            let user = self.identity.strip_prefix("oidc:")?;
+            let (issuer, subject) = user.split_once('#').unwrap_or(("", user));
+            let (issuer, subject) = (issuer.to_owned(), subject.to_owned());
             let grant = |line: &str| {
                 let (role, scope) = line.split_once(' ')?;
                 Some(Grant { role: Role::named(role)?, scope: AccessScope::parse(scope).ok()? })
             };
             let grants = self.grants.lines().map(grant).collect::<Option<_>>()?;
-            Some(SessionIdentity::Oidc { subject, name: self.name, grants })
+            Some(SessionIdentity::Oidc { issuer, subject, name: self.name, grants })
         }
     }
 }

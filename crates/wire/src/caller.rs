@@ -8,6 +8,8 @@ use crate::object::{ObjectBuilder, list};
 /// A caller with its roles and permissions.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerDescription<'a> {
+    /// The id in the audit log.
+    pub id: &'a str,
     /// Display name, or the id of a caller without one.
     pub name: &'a str,
     /// `None`, `Token`, `Oidc` or `Session`.
@@ -37,6 +39,7 @@ pub fn write_caller<'a>(caller: &CallerDescription<'a>) -> Json<'a> {
         .put("runJobs", caller.may_run)
         .put("pause", caller.may_pause);
     ObjectBuilder::new()
+        .put("id", caller.id)
         .put("name", caller.name)
         .put("authentication", caller.authentication)
         .put("roles", list(roles))

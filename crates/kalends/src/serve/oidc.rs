@@ -102,6 +102,9 @@ impl OidcArguments {
             }
             return Ok(None);
         };
+        if issuer.contains('#') {
+            bail!("--oidc-issuer must not have a fragment (found {issuer:?})");
+        }
         if self.oidc_audience.is_empty() && self.oidc_client_id.is_none() {
             bail!(
                 "--oidc-issuer requires --oidc-audience or --oidc-client-id; otherwise tokens for other services would be accepted"

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::connection::Connection;
 use crate::test_server::TestServer;
-use crate::tokens::{SUBSCRIPTION, code, collection, create, guarded, request_as};
+use crate::tokens::{SUBSCRIPTION, code, collection, create, guarded, id, request_as};
 
 fn get(connection: &mut Connection, token: &str, target: &str) -> Value {
     let response = request_as(connection, token, "GET", target, None);
@@ -21,6 +21,7 @@ fn the_single_user_owns_everything() {
     let server = TestServer::start();
     let response = server.connect().request("GET", "/api/me", None);
     let expected = json!({
+        "id": "single-user",
         "name": "single-user",
         "authentication": "None",
         "roles": [{"role": "Owner", "scope": "/"}],
@@ -39,6 +40,7 @@ fn a_caller_sees_its_roles_and_its_permissions_in_a_scope() {
     let operator = create(server.folder(), "operator", &own, &["--name", "night shift"]);
     let me = get(&mut connection, &operator, "/api/me");
     let expected = json!({
+        "id": format!("token:{}", id(&operator)),
         "name": "night shift",
         "authentication": "Token",
         "roles": [{"role": "Operator", "scope": own}],

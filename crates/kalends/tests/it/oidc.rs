@@ -106,7 +106,9 @@ fn tokens_of_both_algorithms_are_accepted_and_carry_roles() {
     let me = request_as(&mut connection, &setup.sign(&setup.claims()), "GET", "/api/me", None);
     assert!(me.body.contains(r#""name":"ann@example.org","authentication":"Oidc""#), "{me:?}");
     let audit = std::fs::read_to_string(setup.server.folder().join("audit.log")).unwrap();
-    assert!(audit.contains(r#""who":"oidc:subject-1","name":"ann@example.org""#), "{audit}");
+    let who =
+        format!(r#""who":"oidc:{}#subject-1","name":"ann@example.org""#, setup.provider.issuer);
+    assert!(audit.contains(&who), "{audit}");
 }
 
 #[test]

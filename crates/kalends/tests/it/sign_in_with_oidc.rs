@@ -1,5 +1,7 @@
 //! Sign-in to the web console at an identity provider.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use crate::access::check_refuses_to_start;
@@ -10,6 +12,8 @@ use crate::tokens::{SUBSCRIPTION, code, new};
 
 struct Setup {
     provider: SignInProvider,
+    /// The issuer with which the server starts.
+    issuer: Arc<Mutex<String>>,
     server: TestServer,
     connection: Connection,
 }
@@ -17,15 +21,28 @@ struct Setup {
 impl Setup {
     fn new(settings: &[(&str, &str)]) -> Setup {
         let provider = SignInProvider::start();
-        let server = TestServer::start_with(|command, _| {
+        let issuer = Arc::new(Mutex::new(provider.issuer.clone()));
+        let current = Arc::clone(&issuer);
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let settings: Vec<_> = settings.iter().map(owned).collect();
+        let server = TestServer::start_restartable(move |command, _| {
             command
-                .env("KALENDS_OIDC_ISSUER", &provider.issuer)
+                .env("KALENDS_OIDC_ISSUER", &*current.lock().unwrap())
                 .env("KALENDS_OIDC_CLIENT_ID", CLIENT)
                 .env("KALENDS_OIDC_CLIENT_SECRET", CLIENT_SECRET)
-                .envs(settings.iter().copied());
+                .envs(settings.iter().map(|(name, value)| (name, value)));
         });
         let connection = server.connect();
-        Setup { provider, server, connection }
+        Setup { provider, issuer, server, connection }
+    }
+
+    /// Starts the server again with this provider.
+    fn restart_with(&mut self, provider: SignInProvider) {
+        self.issuer.lock().unwrap().clone_from(&provider.issuer);
+        self.provider = provider;
+        assert!(self.server.stop());
+        self.server.restart();
+        self.connection = self.server.connect();
     }
 
     /// Begins a sign-in: the URL at the provider, and the cookie of the browser.
@@ -87,9 +104,33 @@ fn a_user_signs_in_at_the_provider_and_has_the_roles_of_the_claims() {
     assert_eq!(read(&mut setup.connection, &target).status, 200);
     let audit = std::fs::read_to_string(setup.server.folder().join("audit.log")).unwrap();
     let line: Value = serde_json::from_str(audit.lines().next().unwrap()).unwrap();
-    assert_eq!((&line["who"], &line["status"]), (&json!("oidc:user-7"), &json!(303)));
+    let who = format!("oidc:{}#user-7", setup.provider.issuer);
+    assert_eq!((&line["who"], &line["status"]), (&json!(who), &json!(303)));
     assert_eq!(line["operation"], "Microsoft.Scheduler/sessions/write");
     assert_eq!(line["path"], "/sign-in/callback");
+}
+
+/// Two issuers may give the same subject to different users.
+#[test]
+fn a_session_of_another_issuer_ends_and_its_user_is_another_caller() {
+    let mut setup = Setup::new(&[]);
+    let cookie = session(&setup.sign_in()).unwrap();
+    let read = |setup: &mut Setup, cookie: &str| {
+        setup.connection.request_with("GET", "/api/me", &[("Cookie", cookie)], None)
+    };
+    let id = |response: &Response| {
+        let me: Value = serde_json::from_str(&response.body).unwrap();
+        me["id"].as_str().map(str::to_owned)
+    };
+    let first = (id(&read(&mut setup, &cookie)), setup.provider.issuer.clone());
+    setup.restart_with(SignInProvider::start());
+    let response = read(&mut setup, &cookie);
+    assert_eq!(code(&response), (401, "ExpiredAuthenticationToken".into()));
+    let cookie = session(&setup.sign_in()).unwrap();
+    let second = (id(&read(&mut setup, &cookie)), setup.provider.issuer.clone());
+    for (id, issuer) in [first, second] {
+        assert_eq!(id, Some(format!("oidc:{issuer}#user-7")));
+    }
 }
 
 #[test]
@@ -289,6 +330,13 @@ fn the_callback_url_can_be_set_for_a_server_behind_a_path_prefix() {
         ];
         check_refuses_to_start(&[], &settings, "https://HOST/sign-in/callback");
     }
+}
+
+#[test]
+fn an_issuer_with_a_fragment_is_rejected() {
+    let settings =
+        [("KALENDS_OIDC_ISSUER", "https://idp.example/#a"), ("KALENDS_OIDC_CLIENT_ID", CLIENT)];
+    check_refuses_to_start(&[], &settings, "--oidc-issuer must not have a fragment");
 }
 
 #[test]

@@ -145,10 +145,14 @@ impl Authentication {
                 let token = token.filter(|token| token.is_valid(now));
                 token.map(|token| self.holder(app, &token, now))
             }
-            SessionIdentity::Oidc { subject, name, grants } => self.oidc.as_ref().map(|oidc| {
-                let grants = grants.into_iter().filter(|grant| oidc.grants(grant)).collect();
-                Caller::of_subject(&subject, name.as_deref(), grants)
-            }),
+            SessionIdentity::Oidc { issuer, subject, name, grants } => {
+                // Another issuer may give the same subject to another user.
+                let oidc = self.oidc.as_ref().filter(|oidc| oidc.issuer() == issuer);
+                oidc.map(|oidc| {
+                    let grants = grants.into_iter().filter(|grant| oidc.grants(grant)).collect();
+                    Caller::of_subject(&issuer, &subject, name.as_deref(), grants)
+                })
+            }
         };
         let caller = caller.ok_or_else(ended)?;
         Ok(caller.in_session(hash, expires))

@@ -30,7 +30,12 @@ pub(crate) enum Credential {
     /// A static token of the store.
     Token(TokenId),
     /// A token of an identity provider.
-    Oidc,
+    Oidc {
+        /// The claim `iss`.
+        issuer: Arc<str>,
+        /// The claim `sub`, unique for one issuer.
+        subject: Arc<str>,
+    },
     /// The cookie of a session.
     Session(SessionHash),
 }
@@ -41,7 +46,7 @@ impl Credential {
         match self {
             Credential::None => "None",
             Credential::StartToken | Credential::Token(_) => "Token",
-            Credential::Oidc => "Oidc",
+            Credential::Oidc { .. } => "Oidc",
             Credential::Session(_) => "Session",
         }
     }
@@ -75,15 +80,16 @@ impl Caller {
         Caller { expires: token.expires, ..caller }
     }
 
-    /// The user of an identity provider with this claim `sub`.
-    pub(crate) fn of_subject(subject: &str, name: Option<&str>, grants: Arc<[Grant]>) -> Caller {
-        let id = format!("{OIDC}{subject}").into();
-        Caller::new(id, name.map(Arc::from), Credential::Oidc, grants)
-    }
-
-    /// The claim `sub` of a user of an identity provider.
-    pub(crate) fn subject(&self) -> Option<&str> {
-        self.id.strip_prefix(OIDC)
+    /// The user of an identity provider with these claims `iss` and `sub`.
+    pub(crate) fn of_subject(
+        issuer: &str,
+        subject: &str,
+        name: Option<&str>,
+        grants: Arc<[Grant]>,
+    ) -> Caller {
+        let id = format!("oidc:{issuer}#{subject}").into();
+        let credential = Credential::Oidc { issuer: issuer.into(), subject: subject.into() };
+        Caller::new(id, name.map(Arc::from), credential, grants)
     }
 
     /// The caller, authenticated by a session.
@@ -147,9 +153,6 @@ impl Caller {
         self.grants.iter().map(|grant| &grant.scope).filter(|inner| scope.covers(inner))
     }
 }
-
-/// Start of the caller ids of users of an identity provider.
-const OIDC: &str = "oidc:";
 
 fn everything() -> Grant {
     Grant { role: Role::Owner, scope: AccessScope::Everything }

@@ -61,8 +61,9 @@ impl Sessions {
                 SessionIdentity::StartToken { proof: start_token_proof(id.reveal(), start_token) }
             }
             (Credential::Token(token), _) => SessionIdentity::Token(token.clone()),
-            (Credential::Oidc, _) => SessionIdentity::Oidc {
-                subject: caller.subject().unwrap_or_default().to_owned(),
+            (Credential::Oidc { issuer, subject }, _) => SessionIdentity::Oidc {
+                issuer: issuer.to_string(),
+                subject: subject.to_string(),
                 name: caller.name.as_deref().map(printable),
                 grants: caller.grants().to_vec(),
             },

@@ -20,6 +20,7 @@ pub(super) fn describe(request: &RequestContext) -> HandlerResult {
         None => caller.may_anywhere(permission),
     };
     let described = CallerDescription {
+        id: &caller.id,
         name: caller.name.as_deref().unwrap_or(&caller.id),
         authentication: caller.credential.as_str(),
         grants: caller.grants(),

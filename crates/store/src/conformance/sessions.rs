@@ -24,7 +24,14 @@ fn token() -> SessionIdentity {
 }
 
 fn user(grants: Vec<Grant>) -> SessionIdentity {
-    SessionIdentity::Oidc { subject: "a:b c".into(), name: Some("Ann Ö".into()), grants }
+    let (issuer, subject) = ("https://idp.example/a:b".into(), "a:b #c".into());
+    SessionIdentity::Oidc { issuer, subject, name: Some("Ann Ö".into()), grants }
+}
+
+/// The user `s` of an issuer.
+fn user_of(issuer: &str) -> SessionIdentity {
+    let (issuer, subject) = (issuer.to_owned(), "s".to_owned());
+    SessionIdentity::Oidc { issuer, subject, name: None, grants: vec![] }
 }
 
 /// Every kind of identity round-trips.
@@ -38,7 +45,7 @@ pub async fn sessions_are_stored_found_and_deleted(subject: Subject) {
         session(1, SessionIdentity::StartToken { proof: TokenHash::of("x") }),
         session(2, token()),
         session(3, user(grants)),
-        session(4, SessionIdentity::Oidc { subject: "s".into(), name: None, grants: vec![] }),
+        session(4, user_of("https://idp.example")),
     ];
     for session in &sessions {
         assert_eq!(store.session(session.hash).await.unwrap(), None);
@@ -53,19 +60,23 @@ pub async fn sessions_are_stored_found_and_deleted(subject: Subject) {
     assert!(store.session(sessions[0].hash).await.unwrap().is_some());
 }
 
-/// One more session than the limit ends the oldest one of the same identity.
+/// One more session than the limit ends the oldest one of the same identity. The same subject of another
+/// issuer is another identity.
 pub async fn the_sessions_of_one_identity_are_limited(subject: Subject) {
     let store = &subject.store;
-    let other = session(1, user(vec![]));
-    store.put_session(other.clone()).await.unwrap();
-    let sessions: Vec<_> =
-        (2..).map(|seed| session(seed, token())).take(SESSIONS_PER_IDENTITY_MAX + 1).collect();
-    for session in &sessions {
-        store.put_session(session.clone()).await.unwrap();
-    }
-    assert_eq!(store.session(sessions[0].hash).await.unwrap(), None);
-    for kept in sessions.iter().skip(1).chain([&other]) {
-        assert!(store.session(kept.hash).await.unwrap().is_some());
+    let pairs = [(token(), user(vec![])), (user_of("https://a"), user_of("https://b"))];
+    for (start, (limited, other)) in [1, 1_001].into_iter().zip(pairs) {
+        let other = session(start, other);
+        store.put_session(other.clone()).await.unwrap();
+        let seeds = (start + 1..).take(SESSIONS_PER_IDENTITY_MAX + 1);
+        let sessions: Vec<_> = seeds.map(|seed| session(seed, limited.clone())).collect();
+        for session in &sessions {
+            store.put_session(session.clone()).await.unwrap();
+        }
+        assert_eq!(store.session(sessions[0].hash).await.unwrap(), None);
+        for kept in sessions.iter().skip(1).chain([&other]) {
+            assert!(store.session(kept.hash).await.unwrap().is_some());
+        }
     }
 }
 

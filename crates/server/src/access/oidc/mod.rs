@@ -50,7 +50,7 @@ const SUBJECT_CHARS_MAX: usize = 256;
 /// Settings of an identity provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OidcSettings {
-    /// Issuer URL, spelled exactly as the claim `iss`.
+    /// Issuer URL, spelled exactly as the claim `iss`. It has no fragment.
     pub issuer: String,
     /// Accepted audiences: `aud` must contain one of them.
     pub audiences: Vec<String>,
@@ -280,7 +280,7 @@ impl OidcProvider {
         let name = names.into_iter().find_map(|name| claims.text(name));
         let grants = settings.grants.iter().filter(|grant| grant.matches(claims));
         let grants = grants.map(|grant| grant.grant.clone()).collect();
-        Ok((Caller::of_subject(subject, name, grants), expires))
+        Ok((Caller::of_subject(&settings.issuer, subject, name, grants), expires))
     }
 }
 
