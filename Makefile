@@ -15,7 +15,7 @@ CUTS ?= 100
 DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
 
-.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-console bench-build bench-libraries bench-neighbours guard fuzz clean nodes
+.PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-burst-api bench-takeover bench-churn bench-console bench-build bench-libraries bench-neighbours guard fuzz clean nodes
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
@@ -139,8 +139,8 @@ settings:
 	KALENDS_WRITE_PAGES=1 $(CARGO) test --locked --package kalends --bin kalends config::settings_page
 
 ## Run the benchmarks; see bench/README.md. QUICK=1 runs only the comparison with other schedulers, the
-## growth and the API, with fewer jobs, in less than ten minutes.
-bench: $(if $(QUICK),,bench-libraries) bench-api bench-growth bench-peers
+## growth, the API, bursts, take-over and churn, with fewer jobs, in about ten minutes.
+bench: $(if $(QUICK),,bench-libraries) bench-api bench-burst-api bench-takeover bench-churn bench-growth bench-peers
 	bench/goals $(if $(QUICK),--quick) $(RELEASE)
 
 BENCH_RUN = $(CARGO) run --release --locked --manifest-path bench/Cargo.toml
@@ -163,6 +163,19 @@ bench-growth: bench-build
 bench-api: bench-build
 	$(BENCH_RUN) --bin api -- $(if $(QUICK),10000,100000)
 	$(DURABLE_POSTGRES) $(BENCH_RUN) --bin api -- --postgres $(if $(QUICK),5000,20000)
+
+## Measure the API, and the order of runs, while 10,000 and 50,000 runs are due.
+bench-burst-api: bench-build
+	bench/burst_api $(if $(QUICK),--quick) $(RELEASE)
+
+## Kill nodes of a cluster on PostgreSQL and measure how soon others run their jobs.
+bench-takeover: bench-build
+	$(DURABLE_POSTGRES) bench/takeover $(if $(QUICK),--quick) $(RELEASE)
+
+## Measure size, memory and cost of a run over a day of runs and edits, in minutes.
+bench-churn: bench-build
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime
+	bench/churn $(if $(QUICK),--quick) $(RELEASE)
 
 ## Measure the pages of the web console with 100,000 and a million jobs.
 bench-console: bench-build
