@@ -13,29 +13,43 @@ const ATTEMPTS = [0, 15, 30];
 /** Seconds before that at which the clock arrives: the server sees the jump and waits for the exact time. */
 const LEAD = 1.5;
 
-function clockLibrary() {
-  const folders = readdirSync("/usr/lib").map((folder) => `/usr/lib/${folder}/faketime/libfaketimeMT.so.1`);
-  const library = folders.find(existsSync);
-  if (!library) throw new Error("install the package faketime");
-  return library;
+function library(file, name) {
+  const found = readdirSync("/usr/lib").map((folder) => `/usr/lib/${folder}/${file}`).find(existsSync);
+  if (!found) throw new Error(`install the package ${name}`);
+  return found;
+}
+
+/** Variables of a server that resolves names of hosts to this machine. */
+export function variablesWithHosts(hosts, folder) {
+  const file = join(folder, "hosts");
+  writeFileSync(file, hosts.map((host) => `127.0.0.1 ${host}\n`).join(""));
+  return { LD_PRELOAD: library("libnss_wrapper.so", "libnss-wrapper"), NSS_WRAPPER_HOSTS: file };
 }
 
 /**
  * Starts a server `hours` ago, calls `prepare`, and returns the server at the present time, with the history
- * of these hours. `settle` waits until the runs of a step have finished and returns whether a job will retry.
+ * of these hours. `settle` waits until the runs of a step have finished and returns whether a job will retry. `pause`
+ * is a time in which everything is paused: hours before the present, minutes, and the reason. `hosts` are names of
+ * this machine.
  */
-export async function serverWithHistory(hours, prepare, settle) {
+export async function serverWithHistory({ hours, prepare, settle, pause, hosts }) {
   const server = await Server.create();
+  const names = variablesWithHosts(hosts, server.folder);
   const file = join(server.folder, "clock");
   const now = () => Date.now() / 1000;
   /** Sets the clock to a time in seconds. It runs from there. */
   const setClock = (at) => writeFileSync(file, `-${Math.max(0, now() - at).toFixed(1)}`);
   const start = now() - hours * 3600;
   setClock(start);
-  server.variables = { LD_PRELOAD: clockLibrary(), FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: "1", DONT_FAKE_MONOTONIC: "1", TZ: "UTC" };
+  const clock = library("faketime/libfaketimeMT.so.1", "faketime");
+  server.variables = { ...names, LD_PRELOAD: `${clock}:${names.LD_PRELOAD}`, FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: "1", DONT_FAKE_MONOTONIC: "1", TZ: "UTC" };
   await server.resume();
   await prepare(server);
+  const paused = now() - pause.hoursAgo * 3600;
   for (let at = Math.ceil(start / STEP) * STEP; at < now(); at += STEP) {
+    const isStepOf = (time) => at >= time && at < time + STEP;
+    if (isStepOf(paused)) await server.api("POST", "/api/pause", { reason: pause.reason });
+    if (isStepOf(paused + pause.minutes * 60)) await server.api("POST", "/api/resume");
     for (const delay of ATTEMPTS) {
       if (at + delay > now()) break;
       setClock(at + delay - LEAD);
@@ -43,7 +57,7 @@ export async function serverWithHistory(hours, prepare, settle) {
     }
   }
   await server.pause();
-  server.variables = {};
+  server.variables = names;
   await server.resume();
   return server;
 }

@@ -8,15 +8,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { DESKTOP, launch, PHONE, Window } from "./browser.mjs";
-import { createJobs, startTarget } from "./company.mjs";
-import { serverWithHistory } from "./history.mjs";
+import { createJobs, HOSTS, startTarget } from "./company.mjs";
+import { serverWithHistory, variablesWithHosts } from "./history.mjs";
 import { Server } from "./server.mjs";
 
 const HOURS = 26;
+const PAUSE = { hoursAgo: 19, minutes: 30, reason: "Failover of the database" };
+/** Jobs that are running in the pictures. */
+const RUNNING = [["data-platform", "warehouse-load"], ["payments", "payout-merchants"]];
 const OUTPUT = join(process.env.KALENDS_TEST_OUTPUT, "../screenshots");
 const DOCS = new URL("../docs/images/", import.meta.url).pathname;
 /** Largest picture of the documentation. */
 const BYTES_MAX = 150_000;
+/** Heights at which longer pages are cut. */
+const HEIGHTS_MAX = { desktop: 1040, phone: 4000 };
 const ZONE = "Europe/Berlin";
 
 /** Path of each screen; a function receives the server. */
@@ -58,15 +63,16 @@ function useInterfaceFont() {
 async function prepare() {
   const kept = process.argv[2];
   // The jobs of a kept store call the address that their target had.
-  const target = await startTarget(kept ? Number(readFileSync(join(kept, "target-port"), "utf8")) : 0);
+  const target = await startTarget(kept && Number(readFileSync(join(kept, "target-port"), "utf8")));
   if (!kept) {
-    const server = await serverWithHistory(HOURS, (server) => createJobs(server, target.url), target.settle);
-    writeFileSync(join(server.folder, "target-port"), new URL(target.url).port);
+    const server = await serverWithHistory({ hours: HOURS, prepare: (server) => createJobs(server, target.port), settle: target.settle, pause: PAUSE, hosts: HOSTS });
+    writeFileSync(join(server.folder, "target-port"), String(target.port));
     return { server, target };
   }
   const server = await Server.create();
   rmSync(server.folder, { recursive: true });
   server.folder = kept;
+  server.variables = variablesWithHosts(HOSTS, kept);
   await server.resume();
   return { server, target };
 }
@@ -76,6 +82,8 @@ const { server, target } = await prepare();
 console.log(`store: ${server.folder}`);
 mkdirSync(OUTPUT, { recursive: true });
 mkdirSync(DOCS, { recursive: true });
+target.hold(RUNNING.map(([, name]) => name));
+for (const [collection, name] of RUNNING) await server.api("POST", `/api/collections/${collection}/jobs/${name}/run`);
 const browser = await launch();
 const problems = [];
 const only = process.argv[3];
@@ -88,7 +96,11 @@ for (const [size, name] of [[DESKTOP, "desktop"], [PHONE, "phone"]]) {
         await window.go(typeof path === "function" ? await path(server) : path);
         await window.page.waitForTimeout(300);
         await window.checkWidth();
-        await window.page.screenshot({ path: join(OUTPUT, `${screen}-${scheme}-${name}.png`), fullPage: name === "phone" });
+        // With what is fixed at the end of the screen at the end of the picture.
+        const length = await window.page.evaluate(() => document.documentElement.scrollHeight);
+        await window.page.setViewportSize({ ...size, height: Math.max(size.height, Math.min(length, HEIGHTS_MAX[name])) });
+        await window.page.screenshot({ path: join(OUTPUT, `${screen}-${scheme}-${name}.png`) });
+        await window.page.setViewportSize(size);
       } catch (error) {
         problems.push(`${screen}: ${error.message}`);
       }

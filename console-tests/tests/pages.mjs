@@ -2,6 +2,7 @@ import { strict as assert } from "node:assert";
 
 import { test } from "../registry.mjs";
 import { DESKTOP, PHONE } from "../browser.mjs";
+import { eventually } from "../server.mjs";
 
 const PAGES = ["", "jobs", "jobs?search=absent", "runs", "collections", "collections/demo", "system"];
 
@@ -27,6 +28,44 @@ test("every page is accessible, in light and dark, on a desktop and on a phone, 
       await window.checkWidth();
     }
   }
+});
+
+test("the charts of the overview fit a phone, with a scale and the same numbers as on a desktop", async ({ start, open }) => {
+  const server = await populated(start);
+  await server.job("often", { recurrence: { cron: "*/5 * * * *" } });
+  const window = await open(server);
+  const { page } = window;
+  const charts = ["Runs of the last 24 hours", "Runs of the next hour", "Expected runs of the coming week"].map((name) => page.getByRole("region", { name }));
+  await eventually("the expected runs", async () => {
+    await window.go();
+    return charts[1].locator("circle:visible").count();
+  });
+  for (const size of [DESKTOP, PHONE]) {
+    await page.setViewportSize(size);
+    for (const chart of charts) {
+      assert.ok(await chart.evaluate((element) => element.scrollWidth <= element.clientWidth), "it fits");
+      assert.equal(await chart.locator("svg:visible").count(), 1);
+      const summaries = await chart.evaluate((element) => [...element.querySelectorAll("svg")].map((svg) => svg.getAttribute("aria-label")));
+      assert.equal(new Set(summaries).size, 1, summaries.join());
+    }
+    const scale = (await charts[0].locator("svg:visible text[text-anchor=end]").allTextContents()).map(Number);
+    assert.ok(scale[0] === 0 && scale.at(-1) > 0, scale.join());
+  }
+});
+
+test("the page of a collection lists its jobs and leads to all of them", async ({ start, open }) => {
+  const server = await start();
+  for (let number = 1; number <= 21; number += 1) await server.job(`job-${number}`);
+  await server.job("other", { collection: "other" });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("collections/other");
+  assert.deepEqual(await page.locator("[data-row] .name").allInnerTexts(), ["other"]);
+  await window.go("collections/demo");
+  assert.equal(await page.locator("[data-row]").count(), 20);
+  await page.getByRole("link", { name: "Show all jobs" }).click();
+  await page.waitForURL(/\/jobs\?collection=demo$/);
+  assert.equal(await page.locator("[data-row]").count(), 21);
 });
 
 test("a page that does not exist says so and leads back", async ({ start, open }) => {

@@ -25,7 +25,7 @@ test("a failed run shows its attempts and its error action as a waterfall, and h
   await window.ready();
   // The page is open while the attempts are made.
   await page.locator('[data-live="heading"]', { hasText: /Failed/ }).waitFor({ timeout: 60_000 });
-  const chart = page.locator('[data-live="attempts"] svg.chart');
+  const chart = page.locator('[data-live="attempts"] svg.chart').first();
   await eventually("three rows", async () => {
     const text = await chart.textContent();
     return /Attempt 1/.test(text) && /Retry 1/.test(text) && /Error action/i.test(text);
@@ -39,6 +39,9 @@ test("a failed run shows its attempts and its error action as a waterfall, and h
   await window.checkAccessibility();
   await page.setViewportSize(PHONE);
   await window.checkWidth();
+  const attempts = page.getByRole("region", { name: "Attempts on a time axis" });
+  assert.match(await attempts.locator("svg:visible").textContent(), /Attempt 1[^]*Retry 1[^]*Error action/i);
+  assert.ok(await attempts.evaluate((element) => element.scrollWidth <= element.clientWidth), "the attempts fit a phone");
 });
 
 test("a run says that the definition of its job has changed since", async ({ start, open }) => {

@@ -59,7 +59,8 @@ pub(crate) fn duration(duration: Duration) -> String {
 pub(crate) fn fine_duration(time: Duration) -> String {
     match time.as_micros() {
         0 => "0 ms".to_owned(),
-        1..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
+        1..50 => "<0.1 ms".to_owned(),
+        50..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
         10_000_000..60_000_000 => format!("{:.0} s", time.as_secs_f64()),
         _ => duration(time),
     }

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 
-use super::Label;
+use super::{Label, ScreenWidth};
 use crate::api::Data;
 use crate::format::{count, counted, local};
 use crate::view::View;
-
-const LEFT: f64 = 40.0;
-const CELL: f64 = 23.0;
-const ROW: f64 = 19.0;
 
 /// The chart.
 #[derive(Template)]
 #[template(path = "chart/expected_load.html")]
 pub(crate) struct ExpectedLoad {
+    screen: ScreenWidth,
+    width: f64,
+    height: f64,
+    cell_width: f64,
+    cell_height: f64,
     cells: Vec<Cell>,
     rows: Vec<Label>,
     hours: Vec<Label>,
@@ -34,7 +35,9 @@ struct Cell {
 }
 
 impl ExpectedLoad {
-    pub(crate) fn new(data: &Data, view: &View) -> ExpectedLoad {
+    pub(crate) fn new(data: &Data, view: &View, screen: ScreenWidth) -> ExpectedLoad {
+        let (width, left) = screen.choose((600.0, 40.0), (ScreenWidth::PHONE, 38.0));
+        let (step, row_height) = screen.choose((23.0, 24.0), (11.9, 19.0));
         // Runs by weekday and hour. In a zone with half-hour offsets or on a DST night, buckets share a
         // cell or leave one empty. The week ends in the hour in which it begins: that has one cell.
         let mut days: Vec<&'static str> = Vec::new();
@@ -59,8 +62,8 @@ impl ExpectedLoad {
         let whole = runs.iter().filter(|(cell, _)| Some(**cell) != present);
         let least = whole.map(|(_, (_, number))| *number).min().unwrap_or(0);
         let cells = runs.iter().map(|((row, hour), (date, number))| Cell {
-            x: LEFT + f64::from(*hour) * CELL,
-            y: 2.0 + *row as f64 * ROW,
+            x: left + f64::from(*hour) * step,
+            y: 2.0 + *row as f64 * row_height,
             opacity: opacity(*number, least, most),
             title: format!(
                 "{} {date} {hour:02}:00: {}",
@@ -83,15 +86,20 @@ impl ExpectedLoad {
         };
         let rows = days.iter().enumerate().map(|(row, weekday)| Label {
             x: 0.0,
-            y: 14.0 + row as f64 * ROW,
+            y: row_height / 2.0 + 5.0 + row as f64 * row_height,
             text: (*weekday).to_owned(),
         });
-        let hours = (0..24_u32).step_by(3).map(|hour| Label {
-            x: LEFT + f64::from(hour) * CELL,
-            y: 18.0 + days.len() as f64 * ROW,
+        let hours = (0..24_u32).step_by(screen.choose(3, 6)).map(|hour| Label {
+            x: left + f64::from(hour) * step,
+            y: 18.0 + days.len() as f64 * row_height,
             text: format!("{hour:02}"),
         });
         ExpectedLoad {
+            screen,
+            width,
+            height: 24.0 + days.len() as f64 * row_height,
+            cell_height: row_height - 3.0,
+            cell_width: step - screen.choose(2.0, 1.5),
             rows: rows.collect(),
             hours: hours.collect(),
             cells,

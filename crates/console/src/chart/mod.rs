@@ -1,5 +1,7 @@
 //! Charts as SVG. A module computes the geometry, its template draws it.
 
+use std::fmt;
+
 mod calendar;
 mod expected_load;
 mod next_hour;
@@ -13,6 +15,52 @@ pub(crate) use next_hour::NextHour;
 pub(crate) use outcomes::Outcomes;
 pub(crate) use run_counts::RunCounts;
 pub(crate) use waterfall::{Attempt, Phase, Waterfall};
+
+/// The screen that a chart is drawn for. Pages have a chart for each, and the style sheet shows one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScreenWidth {
+    Wide,
+    Phone,
+}
+
+impl ScreenWidth {
+    /// Width of a chart that fills a card on a phone, in pixels.
+    const PHONE: f64 = 324.0;
+
+    /// Class of the chart.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            ScreenWidth::Wide => "on-wide",
+            ScreenWidth::Phone => "on-phone",
+        }
+    }
+
+    /// One of two values.
+    fn choose<T>(self, wide: T, phone: T) -> T {
+        match self {
+            ScreenWidth::Wide => wide,
+            ScreenWidth::Phone => phone,
+        }
+    }
+}
+
+/// A chart for each screen.
+pub(crate) struct Responsive<T> {
+    pub(crate) wide: T,
+    phone: T,
+}
+
+impl<T> Responsive<T> {
+    pub(crate) fn new(chart: impl Fn(ScreenWidth) -> T) -> Responsive<T> {
+        Responsive { wide: chart(ScreenWidth::Wide), phone: chart(ScreenWidth::Phone) }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Responsive<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.wide, self.phone)
+    }
+}
 
 /// A text at a position of a chart.
 pub(crate) struct Label {

@@ -6,24 +6,24 @@ use std::time::Duration;
 use askama::Template;
 use kalends_recurrence::Instant;
 
-use super::Label;
+use super::{Label, ScreenWidth};
 use crate::api::Data;
 use crate::format::{self, counted, hour_minute, local};
 use crate::view::View;
 
-const WIDTH: f64 = 600.0;
-const LEFT: f64 = 132.0;
-const RIGHT: f64 = 24.0;
 const LANE: f64 = 26.0;
-/// Seconds between two labels of the axis.
+/// Seconds between two lines of the axis.
 const TICK: u64 = 600;
 const LANES_MAX: usize = 8;
-const NAME_MAX: usize = 16;
 
 /// The chart.
 #[derive(Template)]
 #[template(path = "chart/next_hour.html")]
 pub(crate) struct NextHour {
+    screen: ScreenWidth,
+    width: f64,
+    left: f64,
+    right: f64,
     lanes: Vec<Lane>,
     ticks: Vec<Label>,
     height: f64,
@@ -71,14 +71,17 @@ impl Runs {
 }
 
 impl NextHour {
-    pub(crate) fn new(data: &Data, view: &View) -> NextHour {
+    pub(crate) fn new(data: &Data, view: &View, screen: ScreenWidth) -> NextHour {
+        let width = screen.choose(600.0, ScreenWidth::PHONE);
+        let (left, right) = screen.choose((132.0, width - 24.0), (104.0, width - 16.0));
+        let name_max = screen.choose(16, 13);
         let mut lanes: BTreeMap<String, Vec<Runs>> = BTreeMap::new();
         let mut runs = 0;
-        let scale = (WIDTH - LEFT - RIGHT) / 3_600.0;
+        let scale = (right - left) / 3_600.0;
         for bucket in data.list("buckets") {
             let Some(start) = bucket.time("start") else { continue };
             let seconds = (start.unix_seconds() - view.now.unix_seconds()).clamp(0, 3_600);
-            let x = LEFT + seconds as f64 * scale;
+            let x = left + seconds as f64 * scale;
             runs += bucket.integer("count");
             for (name, number) in bucket.members("collections") {
                 let number = number.integer("");
@@ -100,7 +103,7 @@ impl NextHour {
                 let full_name = if name.is_empty() { "other collections".to_owned() } else { name };
                 let y = 18.0 + index as f64 * LANE;
                 let dots = runs.iter().map(|runs| runs.dot(&full_name, view)).collect();
-                Lane { y, name: shortened(&full_name), dots, full_name }
+                Lane { y, name: shortened(&full_name, name_max), dots, full_name }
             })
             .collect();
         let height = 26.0 + lanes.len().max(1) as f64 * LANE;
@@ -109,12 +112,19 @@ impl NextHour {
             let seconds = first + index * TICK;
             let at = view.now.saturating_add(Duration::from_secs(seconds));
             Label {
-                x: LEFT + seconds as f64 * scale,
+                x: left + seconds as f64 * scale,
                 y: height - 4.0,
-                text: hour_minute(at, &view.zone),
+                text: match index % screen.choose(1, 2) {
+                    0 => hour_minute(at, &view.zone),
+                    _ => String::new(),
+                },
             }
         });
         NextHour {
+            screen,
+            width,
+            left,
+            right,
             summary: format!(
                 "Next hour: {} in {}{}",
                 counted(runs, "run", "runs"),
@@ -145,9 +155,9 @@ fn seconds_to_tick(view: &View) -> u64 {
     (TICK - passed % TICK) % TICK
 }
 
-fn shortened(name: &str) -> String {
-    match name.chars().count() > NAME_MAX {
-        true => name.chars().take(NAME_MAX - 1).chain(['…']).collect(),
+fn shortened(name: &str, max: usize) -> String {
+    match name.chars().count() > max {
+        true => name.chars().take(max - 1).chain(['…']).collect(),
         false => name.to_owned(),
     }
 }

@@ -5,13 +5,11 @@ use std::time::Duration;
 use askama::Template;
 use kalends_recurrence::Instant;
 
-use super::{Label, round_up};
+use super::{Label, ScreenWidth, round_up};
 use crate::api::Data;
 use crate::format::{count, counted, hour_minute};
 use crate::view::View;
 
-const WIDTH: f64 = 1_200.0;
-const LEFT: f64 = 40.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 112.0;
 /// Height of a part that is not zero, so that one failure among thousands of runs is seen.
@@ -23,9 +21,13 @@ const BUCKET: Duration = Duration::from_secs(3_600);
 #[derive(Template)]
 #[template(path = "chart/run_counts.html")]
 pub(crate) struct RunCounts {
+    screen: ScreenWidth,
+    width: f64,
+    left: f64,
     bars: Vec<Bar>,
     labels: Vec<Label>,
-    top: String,
+    /// Numbers of the scale.
+    scale: Vec<Label>,
     pub(crate) summary: String,
     root: String,
     pub(crate) runs: u64,
@@ -56,9 +58,11 @@ impl RunCounts {
         hour.whole_second().saturating_sub(BUCKET * (BARS - 1))
     }
 
-    pub(crate) fn new(data: &Data, view: &View) -> RunCounts {
+    pub(crate) fn new(data: &Data, view: &View, screen: ScreenWidth) -> RunCounts {
+        let (width, left) = screen.choose((1_200.0, 40.0), (ScreenWidth::PHONE, 36.0));
+        let gap = screen.choose(4.0, 2.0);
         let start = RunCounts::from(view.now);
-        let step = (WIDTH - LEFT) / f64::from(BARS);
+        let step = (width - left) / f64::from(BARS);
         let buckets = data.list("buckets");
         let find = |at: Instant| buckets.iter().find(|bucket| bucket.time("start") == Some(at));
         let starts = (0..BARS).map(|index| start.saturating_add(BUCKET * index));
@@ -93,19 +97,29 @@ impl RunCounts {
                 count(*failed),
                 count(*passed),
             );
-            let x = LEFT + index as f64 * step;
-            Bar { x, width: step - 4.0, parts, title, from: at.to_string(), to: end.to_string() }
+            let x = left + index as f64 * step;
+            Bar { x, width: step - gap, parts, title, from: at.to_string(), to: end.to_string() }
         });
-        let labels = counts.iter().enumerate().filter(|(index, _)| index % 3 == 0);
+        let labels =
+            counts.iter().enumerate().filter(|(index, _)| index % screen.choose(3, 6) == 0);
         let labels = labels.map(|(index, (at, ..))| Label {
-            x: LEFT + index as f64 * step,
+            x: left + index as f64 * step,
             y: 130.0,
             text: hour_minute(*at, &view.zone),
         });
+        let marks: &[u64] = if top % 2 == 0 { &[0, top / 2, top] } else { &[0, top] };
+        let scale = marks.iter().map(|number| Label {
+            x: left - 8.0,
+            y: BOTTOM - *number as f64 / top as f64 * (BOTTOM - TOP),
+            text: count(*number),
+        });
         RunCounts {
+            screen,
+            width,
+            left,
+            scale: scale.collect(),
             bars: bars.collect(),
             labels: labels.collect(),
-            top: count(top),
             summary: format!(
                 "Last 24 hours: {}, {} failed",
                 counted(runs, "run", "runs"),

@@ -6,14 +6,9 @@ use std::time::Duration;
 use askama::Template;
 use kalends_recurrence::Instant;
 
-use super::Label;
+use super::{Label, ScreenWidth};
 use crate::format::{duration, fine_duration};
 
-const WIDTH: f64 = 1_200.0;
-const LEFT: f64 = 112.0;
-/// Space for the text after a bar.
-const RIGHT: f64 = 208.0;
-const ROW: f64 = 28.0;
 /// Width of a shortened wait.
 const WAIT_MAX: f64 = 104.0;
 /// Share of the axis that all waits have at most, if they are shortened.
@@ -21,6 +16,8 @@ const WAITS_SHARE_MAX: f64 = 0.5;
 /// Waits with at least this width have their text above them.
 const TEXT_MIN: f64 = 84.0;
 const BAR_MIN: f64 = 3.0;
+/// Space for the last label of the axis.
+const TICK_WIDTH: f64 = 48.0;
 /// Distance of two labels of the axis.
 const TICK_DISTANCE: f64 = 72.0;
 
@@ -71,10 +68,44 @@ impl Phase {
     }
 }
 
+/// Positions of the parts of a chart.
+struct Geometry {
+    width: f64,
+    /// The axis is between these.
+    left: f64,
+    right: f64,
+    row: f64,
+    /// Top of a bar in its row.
+    bar: f64,
+    /// The text of an attempt: after its bar, or above it at this position.
+    text: Option<f64>,
+}
+
+impl Geometry {
+    fn of(screen: ScreenWidth) -> Geometry {
+        let width = screen.choose(1_200.0, ScreenWidth::PHONE);
+        match screen {
+            ScreenWidth::Wide => Geometry {
+                width,
+                left: 112.0,
+                right: width - 208.0,
+                row: 32.0,
+                bar: 9.0,
+                text: None,
+            },
+            ScreenWidth::Phone => {
+                Geometry { width, left: 0.0, right: width, row: 44.0, bar: 20.0, text: Some(84.0) }
+            }
+        }
+    }
+}
+
 /// The chart.
 #[derive(Template)]
 #[template(path = "chart/waterfall.html")]
 pub(crate) struct Waterfall {
+    screen: ScreenWidth,
+    geometry: Geometry,
     bars: Vec<Bar>,
     ticks: Vec<Label>,
     height: f64,
@@ -84,7 +115,7 @@ pub(crate) struct Waterfall {
 }
 
 struct Bar {
-    label: String,
+    label: Label,
     y: f64,
     wait: Option<Wait>,
     segments: Vec<Segment>,
@@ -109,7 +140,8 @@ struct Segment {
 
 impl Waterfall {
     /// `attempts` in their order. The axis starts at the scheduled time.
-    pub(crate) fn new(scheduled: Instant, attempts: &[Attempt]) -> Waterfall {
+    pub(crate) fn new(scheduled: Instant, attempts: &[Attempt], screen: ScreenWidth) -> Waterfall {
+        let geometry = Geometry::of(screen);
         let mut waits = Vec::new();
         let mut end = scheduled;
         for attempt in attempts {
@@ -118,26 +150,29 @@ impl Waterfall {
         }
         let lengths: Vec<_> =
             attempts.iter().map(|attempt| attempt.ended.since(attempt.started)).collect();
-        let scale = Scale::new(&waits, &lengths);
-        let mut x = LEFT;
+        let scale = Scale::new(&waits, &lengths, geometry.right - geometry.left);
+        let mut x = geometry.left;
         let (mut bars, mut ticks) = (Vec::new(), Vec::<Label>::new());
         for (index, (attempt, wait)) in attempts.iter().zip(&waits).enumerate() {
-            let y = index as f64 * ROW;
+            let y = index as f64 * geometry.row + geometry.bar;
+            // The middle of the bar, or the line above it.
+            let text_y = if geometry.text.is_some() { y - 6.0 } else { y + 11.0 };
             let from = x;
             x += scale.wait(*wait);
             let (at, width) = (x, scale.attempt(attempt.ended.since(attempt.started)));
             x += width;
-            let is_far = ticks.last().is_none_or(|tick| at - tick.x >= TICK_DISTANCE);
-            if is_far {
-                let offset = fine_duration(attempt.started.since(scheduled));
-                let y = attempts.len() as f64 * ROW + 20.0;
-                ticks.push(Label { x: at, y, text: format!("+{offset}") });
+            let tick_x = at.min(geometry.width - TICK_WIDTH);
+            let text = format!("+{}", fine_duration(attempt.started.since(scheduled)));
+            let is_new = |tick: &Label| tick_x - tick.x >= TICK_DISTANCE && tick.text != text;
+            if ticks.last().is_none_or(is_new) {
+                let y = attempts.len() as f64 * geometry.row + 20.0;
+                ticks.push(Label { x: tick_x, y, text });
             }
             let verb = if index == 0 { "started after" } else { "waited" };
             let waited = format!("{verb} {}", fine_duration(*wait));
-            let fits = at - from >= TEXT_MIN && index > 0;
+            let fits = at - from >= TEXT_MIN && index > 0 && screen == ScreenWidth::Wide;
             bars.push(Bar {
-                label: attempt.label.clone(),
+                label: Label { x: 0.0, y: text_y, text: attempt.label.clone() },
                 y,
                 wait: (at - from >= 1.0).then(|| Wait {
                     from,
@@ -146,18 +181,24 @@ impl Waterfall {
                     title: waited,
                 }),
                 segments: segments(attempt, at, width),
-                text: Label { x: x + 8.0, y: y + 17.0, text: attempt.text.clone() },
+                text: Label {
+                    x: geometry.text.unwrap_or(x + 8.0),
+                    y: text_y,
+                    text: attempt.text.clone(),
+                },
             });
         }
         let took = duration(end.since(scheduled));
         let texts: Vec<_> =
             attempts.iter().map(|attempt| format!("{}: {}", attempt.label, attempt.text)).collect();
         Waterfall {
-            height: attempts.len() as f64 * ROW + 28.0,
+            screen,
+            height: attempts.len() as f64 * geometry.row + 28.0,
             is_shortened: waits.iter().any(|wait| scale.shortens(*wait)),
             summary: format!("Attempts of this run within {took}. {}", texts.join(". ")),
             bars,
             ticks,
+            geometry,
         }
     }
 }
@@ -200,8 +241,8 @@ struct Scale {
 }
 
 impl Scale {
-    fn new(waits: &[Duration], attempts: &[Duration]) -> Scale {
-        let width = WIDTH - LEFT - RIGHT;
+    /// `width` of the axis.
+    fn new(waits: &[Duration], attempts: &[Duration], width: f64) -> Scale {
         let wait_max = WAIT_MAX.min(width * WAITS_SHARE_MAX / waits.len().max(1) as f64);
         let sum = |lengths: &[Duration]| lengths.iter().map(Duration::as_secs_f64).sum::<f64>();
         let running = sum(attempts);
@@ -223,7 +264,7 @@ impl Scale {
     }
 
     fn attempt(&self, length: Duration) -> f64 {
-        (length.as_secs_f64() * self.per_second).clamp(BAR_MIN, WIDTH)
+        (length.as_secs_f64() * self.per_second).max(BAR_MIN)
     }
 
     fn wait(&self, length: Duration) -> f64 {
@@ -256,7 +297,7 @@ mod tests {
     const START: &str = "2026-11-16T01:30:00Z";
 
     fn chart(attempts: &[Attempt]) -> Waterfall {
-        Waterfall::new(START.parse().unwrap(), attempts)
+        Waterfall::new(START.parse().unwrap(), attempts, ScreenWidth::Wide)
     }
 
     fn widths(chart: &Waterfall) -> Vec<f64> {
@@ -266,7 +307,7 @@ mod tests {
     #[test]
     fn one_attempt_fills_the_axis() {
         let chart = chart(&[attempt(0, 400)]);
-        assert_eq!(widths(&chart), [WIDTH - LEFT - RIGHT]);
+        assert_eq!(widths(&chart), [chart.geometry.right - chart.geometry.left]);
         assert!(!chart.is_shortened);
     }
 
@@ -277,7 +318,7 @@ mod tests {
         assert!((widths[1] - 2.0 * widths[0]).abs() <= 1.0 && widths[0] == widths[2], "{widths:?}");
         assert!(chart.is_shortened && widths[0] > 100.0, "{widths:?}");
         let last = chart.bars[2].segments[0].x + widths[2];
-        assert!((last - (WIDTH - RIGHT)).abs() < 2.0, "{last}");
+        assert!((last - chart.geometry.right).abs() < 2.0, "{last}");
         let wait = chart.bars[1].wait.as_ref().unwrap();
         assert_eq!((wait.to - wait.from).round(), WAIT_MAX);
         assert_eq!(wait.text, "waited 30 s");

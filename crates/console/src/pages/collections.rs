@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use super::jobs::Row as JobRow;
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, encode};
 use crate::api::{Api, Data, read};
@@ -9,6 +10,9 @@ use crate::format::{count, counted};
 use crate::mark::Mark;
 use crate::note::Note;
 use crate::view::View;
+
+/// Jobs on the page of a collection.
+const JOBS_SHOWN: usize = 20;
 
 #[derive(Template)]
 #[template(path = "collections.html")]
@@ -86,6 +90,9 @@ struct Collection<'a> {
     usage: Option<Row>,
     tags: Vec<(String, String)>,
     definition: String,
+    /// The first jobs.
+    rows: Vec<JobRow>,
+    has_more_jobs: bool,
     jobs_href: String,
     new_job_href: String,
 }
@@ -93,17 +100,23 @@ struct Collection<'a> {
 pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn Api) -> PageResult {
     view.title.clone_from(&address.collection);
     let target = format!("{}?api-version=2026-11-01", address.in_api());
-    let (collection, overview, note) = tokio::join!(
+    let filter = match &address.group {
+        None => encode(&address.collection),
+        Some(_) => encode(&address.in_api()),
+    };
+    let jobs = format!("/api/jobs?collection={filter}&limit={JOBS_SHOWN}&statistics=true");
+    let (collection, jobs, overview, note) = tokio::join!(
         read(api, &target),
+        read(api, &jobs),
         read(api, "/api/overview"),
         Note::of_disabled_collection(address, view, api),
     );
-    let (collection, overview) = (collection?, overview.unwrap_or_default());
+    let (collection, jobs) = (collection?, jobs.unwrap_or_default());
+    let overview = overview.unwrap_or_default();
     let id = collection.text("id");
     let usage = overview.list("collections").into_iter();
     let usage = usage.into_iter().find(|row| row.text("id").eq_ignore_ascii_case(&id));
     let state = collection.text("properties.state");
-    let name = encode(&address.collection);
     let page = Collection {
         name: address.collection.clone(),
         resource: address.in_api(),
@@ -120,8 +133,10 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
             .map(|(name, tag)| (name, tag.text("")))
             .collect(),
         definition: collection.pretty(),
-        jobs_href: format!("{}jobs?collection={name}", view.root),
-        new_job_href: format!("{}new-job?collection={name}", view.root),
+        rows: jobs.list("value").iter().map(|job| JobRow::new(job, view)).collect(),
+        has_more_jobs: jobs.has("nextLink"),
+        jobs_href: format!("{}jobs?collection={filter}", view.root),
+        new_job_href: format!("{}new-job?collection={}", view.root, encode(&address.in_console())),
         view,
     };
     rendered(&page)

@@ -45,19 +45,19 @@ struct Tab {
     is_current: bool,
 }
 
-struct Row {
-    name: String,
-    collection: String,
-    href: String,
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) collection: String,
+    pub(super) href: String,
     /// Path in the API.
-    resource: String,
-    mark: Mark,
-    state: String,
-    schedule: String,
-    outcomes: Outcomes,
-    next: Option<Time>,
-    success: String,
-    p95: String,
+    pub(super) resource: String,
+    pub(super) mark: Mark,
+    pub(super) state: String,
+    pub(super) schedule: String,
+    pub(super) outcomes: Outcomes,
+    pub(super) next: Option<Time>,
+    pub(super) success: String,
+    pub(super) p95: String,
 }
 
 impl Filter {
@@ -125,7 +125,7 @@ fn shown_count(jobs: &Data, member: &str) -> String {
 }
 
 impl Row {
-    fn new(job: &Data, view: &View) -> Row {
+    pub(super) fn new(job: &Data, view: &View) -> Row {
         let address = JobAddress::of_id(&job.text("id"), &view.default_group);
         let (name, collection) = match &address {
             Some(address) => (address.job.clone(), address.collection.collection.clone()),

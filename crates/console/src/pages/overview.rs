@@ -7,7 +7,7 @@ use askama::Template;
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress, encode};
 use crate::api::{Api, Data, read};
-use crate::chart::{ExpectedLoad, NextHour, RunCounts};
+use crate::chart::{ExpectedLoad, NextHour, Responsive, RunCounts};
 use crate::format::count;
 use crate::mark::Mark;
 use crate::view::{Time, View};
@@ -30,9 +30,9 @@ struct Overview<'a> {
     attention: Vec<Attention>,
     attention_more: u64,
     calculated: Option<Time>,
-    run_counts: RunCounts,
-    next_hour: NextHour,
-    load: ExpectedLoad,
+    run_counts: Responsive<RunCounts>,
+    next_hour: Responsive<NextHour>,
+    load: Responsive<ExpectedLoad>,
     load_calculated: Option<Time>,
 }
 
@@ -65,7 +65,9 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
     let (overview, load) = (overview.unwrap_or_default(), load.unwrap_or_default());
     let attention = attention.unwrap_or_default();
     let entries = attention.list("value");
-    let run_counts = RunCounts::new(&counts.unwrap_or_default(), view);
+    let counts = counts.unwrap_or_default();
+    let run_counts = Responsive::new(|screen| RunCounts::new(&counts, view, screen));
+    let next_hour = next_hour.unwrap_or_default();
     // The overview is calculated from time to time: it may not have the first jobs yet.
     let is_empty = overview.has("calculatedAt")
         && overview.integer("jobs.all") == 0
@@ -75,8 +77,8 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
         echo: node.unwrap_or_default().text("echo"),
         running: count(overview.integer("running")),
         due: count(overview.integer("dueWithinHour")),
-        failed: count(overview.integer("failedLast24Hours").max(run_counts.failed)),
-        runs: count(run_counts.runs),
+        failed: count(overview.integer("failedLast24Hours").max(run_counts.wide.failed)),
+        runs: count(run_counts.wide.runs),
         needs_attention: overview.integer("attention"),
         attention: entries
             .iter()
@@ -85,9 +87,9 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
             .collect(),
         attention_more: entries.len().saturating_sub(ATTENTION_SHOWN) as u64,
         calculated: overview.time("calculatedAt").map(|at| view.time(at)),
-        next_hour: NextHour::new(&next_hour.unwrap_or_default(), view),
+        next_hour: Responsive::new(|screen| NextHour::new(&next_hour, view, screen)),
         load_calculated: load.time("calculatedAt").map(|at| view.time(at)),
-        load: ExpectedLoad::new(&load, view),
+        load: Responsive::new(|screen| ExpectedLoad::new(&load, view, screen)),
         run_counts,
         view,
     };

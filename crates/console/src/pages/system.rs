@@ -116,7 +116,7 @@ fn scheduler(node: &Data) -> Line {
     };
     let text = match node.has("scheduler.running") {
         true => format!(
-            "{state}: {} running, {} waiting, {} late",
+            "{state}: {} in flight, {} waiting, {} late",
             count(node.integer("scheduler.running")),
             count(node.integer("scheduler.waiting")),
             duration(Duration::from_millis(node.integer("scheduler.latenessMilliseconds"))),

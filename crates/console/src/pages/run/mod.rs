@@ -14,7 +14,7 @@ use super::job::zone_of;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, ApiFailure, Data, read};
-use crate::chart::{Attempt, Waterfall};
+use crate::chart::{Attempt, Responsive, Waterfall};
 use crate::format::{count, counted, duration, fine_duration};
 use crate::mark::Mark;
 use crate::secrets::without_secrets;
@@ -40,7 +40,7 @@ struct RunPage<'a> {
     outcome: String,
     is_manual: bool,
     explanation: Vec<Part>,
-    waterfall: Option<Waterfall>,
+    waterfall: Option<Responsive<Waterfall>>,
     /// Attempts with their responses, newest first.
     attempts: Vec<AttemptEntry>,
     requests: Vec<SentRequest>,
@@ -187,7 +187,7 @@ fn waterfall(
     attempts: &[AttemptEntry],
     row: &Data,
     view: &View,
-) -> Option<Waterfall> {
+) -> Option<Responsive<Waterfall>> {
     // Attempts with their number, oldest first.
     let ran = attempts.iter().rev().filter(|attempt| !attempt.is_postponed);
     let mut bars: Vec<_> = ran.filter_map(AttemptEntry::bar).collect();
@@ -208,7 +208,8 @@ fn waterfall(
         let (started, ended) = (next, next.saturating_add(Duration::from_millis(1)));
         bars.push(Attempt { label, started, ended, phases: vec![], class: "f-faint", text });
     }
-    (!bars.is_empty()).then(|| Waterfall::new(scheduled, &bars))
+    let chart = |screen| Waterfall::new(scheduled, &bars, screen);
+    (!bars.is_empty()).then(|| Responsive::new(chart))
 }
 
 fn facts(
