@@ -107,7 +107,7 @@ impl RunCounts {
             y: 130.0,
             text: hour_minute(*at, &view.zone),
         });
-        let marks: &[u64] = if top % 2 == 0 { &[0, top / 2, top] } else { &[0, top] };
+        let marks: &[u64] = if top.is_multiple_of(2) { &[0, top / 2, top] } else { &[0, top] };
         let scale = marks.iter().map(|number| Label {
             x: left - 8.0,
             y: BOTTOM - *number as f64 / top as f64 * (BOTTOM - TOP),
