@@ -206,7 +206,7 @@ fn some_put() -> JobPut {
         definition: JobDefinition {
             start: None,
             action: MainAction { action, retry: None, error_action: None },
-            recurrence: Some(Recurrence::every(15, Frequency::Minute)),
+            recurrence: Some(Box::new(Recurrence::every(15, Frequency::Minute))),
             switch: Switch::Enabled,
             extensions: Extensions::default(),
         },

@@ -76,7 +76,7 @@ pub fn job_put(job: usize, edit: usize, due: Instant) -> JobPut {
     let definition = JobDefinition {
         start: None,
         action: MainAction { action, retry: None, error_action: None },
-        recurrence: Some(Recurrence::every(15, Frequency::Minute)),
+        recurrence: Some(Box::new(Recurrence::every(15, Frequency::Minute))),
         switch: Switch::Enabled,
         extensions: Extensions::default(),
     };

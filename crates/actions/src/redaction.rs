@@ -54,7 +54,7 @@ impl Redactor {
             }
         }
         if let Some(HttpAuthentication::Basic { username, password: Some(password) }) =
-            &request.authentication
+            request.authentication.as_deref()
         {
             let user = username.as_deref().unwrap_or_default();
             secrets.push(STANDARD.encode(format!("{user}:{}", password.reveal())));
@@ -202,10 +202,10 @@ mod tests {
             method: Method::new("GET").unwrap(),
             headers: Some(Headers::restore(headers.collect())),
             body: None,
-            authentication: Some(HttpAuthentication::Basic {
+            authentication: Some(Box::new(HttpAuthentication::Basic {
                 username: Some("user".into()),
                 password: Some(Secret::new("canary-password".into())),
-            }),
+            })),
         };
         Redactor::for_http_request(
             &request,

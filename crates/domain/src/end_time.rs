@@ -39,7 +39,7 @@ pub fn check_end_time(
 /// Whether two definitions have the same schedule, apart from `endTime`.
 fn is_same_but_end(old: &JobDefinition, new: &JobDefinition) -> bool {
     let endless = |job: &JobDefinition| {
-        job.recurrence.clone().map(|recurrence| Recurrence { end: None, ..recurrence })
+        job.recurrence.clone().map(|recurrence| Recurrence { end: None, ..*recurrence })
     };
     old.start == new.start && endless(old) == endless(new)
 }

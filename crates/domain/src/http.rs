@@ -270,7 +270,7 @@ pub struct HttpRequest {
     /// Request body.
     pub body: Option<String>,
     /// Authentication of the request; none if absent.
-    pub authentication: Option<HttpAuthentication>,
+    pub authentication: Option<Box<HttpAuthentication>>,
 }
 
 /// Authentication of an HTTP request. Members can be absent, because old API versions did not require

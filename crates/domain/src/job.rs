@@ -17,7 +17,8 @@ pub struct JobDefinition {
     /// The action with its retry policy and error action.
     pub action: MainAction,
     /// The job runs once if absent.
-    pub recurrence: Option<Recurrence>,
+    /// Boxed like the other large members that most jobs do not have: definitions are moved often.
+    pub recurrence: Option<Box<Recurrence>>,
     /// Whether the job is enabled.
     pub switch: Switch,
     /// Members that only the newest API version has.
@@ -30,13 +31,14 @@ impl JobDefinition {
     pub fn certificate_end(&self) -> Option<Instant> {
         let error_action = self.action.error_action.as_ref().map(|error| &error.action);
         let actions = [Some(&self.action.action), error_action].into_iter().flatten();
-        let end = |action: &Action| match &action.target {
-            Target::Http(HttpRequest {
-                authentication:
-                    Some(HttpAuthentication::ClientCertificate { certificate: Some(facts), .. }),
-                ..
-            }) => Some(facts.expiration),
-            _ => None,
+        let end = |action: &Action| {
+            let Target::Http(request) = &action.target else { return None };
+            match request.authentication.as_deref() {
+                Some(HttpAuthentication::ClientCertificate {
+                    certificate: Some(facts), ..
+                }) => Some(facts.expiration),
+                _ => None,
+            }
         };
         actions.filter_map(end).min()
     }
@@ -57,7 +59,7 @@ pub struct MainAction {
     /// The action to execute.
     pub action: Action,
     /// Retry policy; the default policy if absent.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
     /// Runs after all attempts of the action failed.
     /// Boxed, because it is rare and large.
     pub error_action: Option<Box<ErrorAction>>,
@@ -69,7 +71,7 @@ pub struct ErrorAction {
     /// The action to execute.
     pub action: Action,
     /// Retry policy; that of the main action if absent.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
 }
 
 /// An action type and its target.

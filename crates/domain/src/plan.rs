@@ -151,7 +151,7 @@ pub fn facts_of(job: &JobDefinition, rule: &Rule) -> JobFacts {
     };
     let interval = |policy: Option<&RetryPolicy>| Some(*policy?.interval.as_ref()?.value());
     let retries =
-        [interval(main.retry.as_ref()), error.and_then(|error| interval(error.retry.as_ref()))];
+        [interval(main.retry.as_deref()), error.and_then(|error| interval(error.retry.as_deref()))];
     JobFacts {
         shortest_gap: rule.shortest_gap(),
         authenticated: authenticates(&main.action)

@@ -81,7 +81,7 @@ pub fn schedule_state_of_revived(
 fn is_same_but_limits(old: &JobDefinition, new: &JobDefinition) -> bool {
     let unlimited = |job: &JobDefinition| {
         let recurrence = job.recurrence.clone();
-        recurrence.map(|recurrence| Recurrence { count: None, end: None, ..recurrence })
+        recurrence.map(|recurrence| Recurrence { count: None, end: None, ..*recurrence })
     };
     old.start == new.start && unlimited(old) == unlimited(new)
 }

@@ -39,7 +39,7 @@ pub fn rule_of(
     created: Instant,
     settings: &Settings,
 ) -> Result<Rule, RuleErrors> {
-    let recurrence = job.recurrence.clone();
+    let recurrence = job.recurrence.as_deref().cloned();
     Rule::new(Definition { start: job.start, created, recurrence }, settings)
 }
 
@@ -50,7 +50,7 @@ pub fn stored_rule_of(
     created: Instant,
     settings: &Settings,
 ) -> Result<Rule, RuleErrors> {
-    let recurrence = job.recurrence.clone();
+    let recurrence = job.recurrence.as_deref().cloned();
     stored_rule(Definition { start: job.start, created, recurrence }, settings)
 }
 
@@ -219,7 +219,7 @@ mod tests {
         JobDefinition {
             start: start.map(at),
             action: MainAction { action, retry: None, error_action: None },
-            recurrence,
+            recurrence: recurrence.map(Box::new),
             switch: Switch::Enabled,
             extensions: Extensions::default(),
         }

@@ -352,7 +352,7 @@ pub(crate) fn unread_certificates(
         .map(|error| ("properties.action.errorAction", &mut error.action));
     let actions = [("properties.action", &mut job.action.action)].into_iter().chain(error);
     actions.filter_map(|(path, action)| match &mut action.target {
-        Target::Http(request) => match request.authentication.as_mut()? {
+        Target::Http(request) => match request.authentication.as_deref_mut()? {
             authentication @ HttpAuthentication::ClientCertificate {
                 pfx: Some(_),
                 certificate: None,

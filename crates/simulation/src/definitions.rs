@@ -57,9 +57,9 @@ pub(crate) fn random_definition(
         2 => Some(soon),
         _ => Some(soon.whole_second()),
     };
-    let recurrence = (!rng.one_in(5)).then(|| recurrence(rng, span, now));
-    let error_retry = rng.one_in(2).then(|| rng.one_in(2).then(|| retry(rng)));
-    let retry = (!rng.one_in(4)).then(|| retry(rng));
+    let recurrence = (!rng.one_in(5)).then(|| Box::new(recurrence(rng, span, now)));
+    let error_retry = rng.one_in(2).then(|| rng.one_in(2).then(|| Box::new(retry(rng))));
+    let retry = (!rng.one_in(4)).then(|| Box::new(retry(rng)));
     let switch = if rng.one_in(12) { Switch::Disabled } else { Switch::Enabled };
     let number = rng.next();
     let error_action = error_retry

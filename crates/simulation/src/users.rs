@@ -150,7 +150,7 @@ fn edited_except_schedule(
     let mut new = old;
     match rng.below(6) {
         0 => new.action.action = action(number, options),
-        1 => new.action.retry = rng.one_in(2).then(|| retry(rng)),
+        1 => new.action.retry = rng.one_in(2).then(|| Box::new(retry(rng))),
         2 => {
             let error = Box::new(ErrorAction { action: action(number ^ 1, options), retry: None });
             let has_none = new.action.error_action.is_none();

@@ -171,7 +171,7 @@ fn secret_members(action: &mut Action) -> Vec<SecretMember<'_>> {
 fn secrets_of_http(request: &mut HttpRequest) -> Vec<SecretMember<'_>> {
     const PASSWORD: &[&str] = &["request", "authentication", "password"];
     let origin = request.uri.origin();
-    match &mut request.authentication {
+    match request.authentication.as_deref_mut() {
         Some(HttpAuthentication::Basic { password, .. }) => {
             let recipient = format!("Basic {origin}");
             vec![SecretMember { path: PASSWORD, recipient, value: password }]
@@ -357,7 +357,7 @@ fn keep_certificate(stored: &Action, edited: &mut Action) {
     let (
         Some(ClientCertificate { pfx, password, certificate }),
         Some(ClientCertificate { pfx: new_pfx, password: new_password, certificate: slot }),
-    ) = (&stored.authentication, &mut edited.authentication)
+    ) = (stored.authentication.as_deref(), edited.authentication.as_deref_mut())
     else {
         return;
     };

@@ -145,7 +145,7 @@ impl ActionRequest {
     }
 
     fn set_basic_credentials(&mut self, request: &HttpRequest) -> Result<(), HttpActionError> {
-        match &request.authentication {
+        match request.authentication.as_deref() {
             Some(HttpAuthentication::Basic { username: Some(user), password: Some(password) }) => {
                 let pair = STANDARD.encode(format!("{user}:{}", password.reveal()));
                 self.set_header("authorization", format_args!("Basic {pair}"))

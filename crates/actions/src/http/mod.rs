@@ -113,8 +113,10 @@ impl HttpExecutor {
         let mut counts: HashMap<Destination, usize> = HashMap::new();
         for attempt in attempts {
             let Target::Http(request) = &attempt.action.target else { continue };
-            if matches!(request.authentication, Some(HttpAuthentication::ClientCertificate { .. }))
-            {
+            if matches!(
+                request.authentication.as_deref(),
+                Some(HttpAuthentication::ClientCertificate { .. })
+            ) {
                 continue;
             }
             let url = Url::parse(request.uri.as_str()).ok();
@@ -157,7 +159,7 @@ impl HttpExecutor {
                 Err(error) => return exchange.failed(&error.into()),
             };
             if let (401, Some(token)) = (response.status, &exchange.token) {
-                Box::pin(self.tokens.invalidate(request.authentication.as_ref(), token)).await;
+                Box::pin(self.tokens.invalidate(request.authentication.as_deref(), token)).await;
             }
             match redirect::decide(&exchange.url, &exchange.sent, &response, followed) {
                 RedirectDecision::Final => return self.report(exchange, &response),
@@ -197,7 +199,7 @@ impl HttpExecutor {
         request: &HttpRequest,
         exchange: &mut Exchange,
     ) -> Result<(), HttpActionError> {
-        match &request.authentication {
+        match request.authentication.as_deref() {
             // Without TLS there is no handshake that could present the certificate.
             Some(HttpAuthentication::ClientCertificate { .. })
                 if exchange.url.scheme() != "https" => {}
@@ -214,7 +216,7 @@ impl HttpExecutor {
             )
             | None => {}
         }
-        if let Some(credentials) = ClientCredentials::of(request.authentication.as_ref())? {
+        if let Some(credentials) = ClientCredentials::of(request.authentication.as_deref())? {
             let token = self.tokens.token(&credentials, collection).await?;
             exchange.sent.set_bearer_token(&token)?;
             exchange.redactor.add_token(&token);

@@ -50,10 +50,10 @@ async fn secrets_are_not_sent_to_another_origin() {
         ("User-Agent", "nightly/1"),
         ("Cache-Control", "canary-configured"),
     ]);
-    sent.authentication = Some(HttpAuthentication::Basic {
+    sent.authentication = Some(Box::new(HttpAuthentication::Basic {
         username: Some("user".into()),
         password: Some(Secret::new("canary-password".into())),
-    });
+    }));
     let settings = kalends_actions::ExecutorSettings {
         egress: open(),
         secret_headers: kalends_domain::SecretHeaders::new([

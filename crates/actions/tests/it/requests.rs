@@ -110,10 +110,10 @@ async fn secrets_that_a_target_echoes_are_not_in_history() {
     .await;
     let mut sent = request(&sink.uri("/?sig=canary%2bsig&code=canarycode"));
     sent.headers = headers(&[("Cookie", "session=canary-cookie"), ("X-Api-Key", "canary-key")]);
-    sent.authentication = Some(HttpAuthentication::Basic {
+    sent.authentication = Some(Box::new(HttpAuthentication::Basic {
         username: Some("user".into()),
         password: Some(Secret::new("canary-password".into())),
-    });
+    }));
     let report = execute(&executor(open()), attempt(sent)).await;
     assert!(has_succeeded(&report), "{}", report.message);
     let (_, request) = sink.next().await;
@@ -133,7 +133,7 @@ async fn incomplete_credentials_fail_the_attempt_without_a_request() {
         HttpAuthentication::ClientCertificate { pfx: None, password: None, certificate: None },
     ] {
         let mut sent = request(&sink.uri("/").replace("http:", "https:"));
-        sent.authentication = Some(authentication);
+        sent.authentication = Some(Box::new(authentication));
         let report = execute(&executor(open()), attempt(sent)).await;
         assert!(report.message.contains("for its authentication"), "{}", report.message);
     }

@@ -164,7 +164,8 @@ async fn a_fence_cancelled_during_the_token_request_sends_nothing_to_the_target(
         client_id: Some("client".into()),
         secret: Some(Secret::new("secret".into())),
     };
-    let request = HttpRequest { authentication: Some(authentication), ..request(&sink.uri("/")) };
+    let request =
+        HttpRequest { authentication: Some(Box::new(authentication)), ..request(&sink.uri("/")) };
     let fence = SendFence::unlimited();
     let execution = begin(&executor, attempt(request.clone()), &fence);
     login.next().await;

@@ -156,7 +156,7 @@ fn with_certificate(uri: &str, file: &str, password: &str) -> HttpRequest {
         password: Some(Secret::new(password.into())),
         certificate: None,
     };
-    HttpRequest { authentication: Some(authentication), ..request(uri) }
+    HttpRequest { authentication: Some(Box::new(authentication)), ..request(uri) }
 }
 
 fn body(message: &str) -> usize {

@@ -330,8 +330,8 @@ fn conclusion_by(
     let attempt =
         Attempt { role, retry, redelivery, first_started: first_started.unwrap_or(started) };
     let policy = match (role, &main.error_action) {
-        (ActionRole::Main, _) => main.retry.as_ref(),
-        (ActionRole::Error, Some(error)) => error.retry.as_ref().or(main.retry.as_ref()),
+        (ActionRole::Main, _) => main.retry.as_deref(),
+        (ActionRole::Error, Some(error)) => error.retry.as_deref().or(main.retry.as_deref()),
         // The error action was removed.
         (ActionRole::Error, None) => return Conclusion::Faulted,
     };

@@ -115,13 +115,13 @@ fn a_job_whose_attempt_crashes_four_processes_is_faulted() {
     run(async {
         let mut world = World::new().await;
         let mut poison = job(&at(10), None);
-        poison.action.retry = Some(RetryPolicy {
+        poison.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::None,
             interval: None,
             count: None,
             interval_max: None,
             age_max: None,
-        });
+        }));
         world.put("j", poison).await;
         world.respond(&[Response::Hang; 10]);
         for _ in 0..8 {

@@ -20,9 +20,9 @@ fn minutely() -> Recurrence {
     Recurrence::every(1, Frequency::Minute)
 }
 
-fn no_retries() -> Option<RetryPolicy> {
+fn no_retries() -> Option<Box<RetryPolicy>> {
     let (kind, interval, count) = (RetryKind::None, None, None);
-    Some(RetryPolicy { kind, interval, count, interval_max: None, age_max: None })
+    Some(Box::new(RetryPolicy { kind, interval, count, interval_max: None, age_max: None }))
 }
 
 fn describe(job: &mut JobDefinition) {
@@ -162,7 +162,7 @@ fn the_next_attempt_uses_the_new_action_and_is_judged_by_the_new_retry_policy() 
                 let (kind, count) = (RetryKind::Fixed, Some(1));
                 let (interval, interval_max, age_max) = (None, None, None);
                 job.action.retry =
-                    Some(RetryPolicy { kind, interval, count, interval_max, age_max });
+                    Some(Box::new(RetryPolicy { kind, interval, count, interval_max, age_max }));
             })
             .await;
         world.pass(60).await;
@@ -206,7 +206,7 @@ fn removing_the_error_action_closes_a_run_that_waits_for_it_as_failed() {
         let mut failing = with_error_action(job(&at(10), None));
         failing.action.retry = no_retries();
         failing.action.error_action.as_mut().unwrap().retry =
-            Some(RetryPolicy { kind: RetryKind::Fixed, ..no_retries().unwrap() });
+            Some(Box::new(RetryPolicy { kind: RetryKind::Fixed, ..*no_retries().unwrap() }));
         world.put("j", failing).await;
         world.pass(12).await;
         assert_eq!(world.calls().len(), 2, "the error action failed and is retried");
@@ -227,7 +227,7 @@ fn a_running_error_action_goes_on_with_its_new_definition() {
         let mut failing = with_error_action(job(&at(10), None));
         failing.action.retry = no_retries();
         failing.action.error_action.as_mut().unwrap().retry =
-            Some(RetryPolicy { kind: RetryKind::Fixed, ..no_retries().unwrap() });
+            Some(Box::new(RetryPolicy { kind: RetryKind::Fixed, ..*no_retries().unwrap() }));
         world.put("j", failing).await;
         world.pass(12).await;
         let change = |job: &mut JobDefinition| {
@@ -342,13 +342,13 @@ fn the_age_limit_of_retries_stands_still_while_a_run_is_held() {
         world.respond(&[Response::Fail; 3]);
         let seconds = |text: &str, seconds| Some(Verbatim::new(text, Duration::from_secs(seconds)));
         let mut aging = job(&at(10), None);
-        aging.action.retry = Some(RetryPolicy {
+        aging.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::Exponential,
             interval: seconds("PT30S", 30),
             count: Some(9),
             interval_max: None,
             age_max: seconds("PT2M", 120),
-        });
+        }));
         world.put("j", aging).await;
         world.pass(12).await;
         world.switch_collection(CollectionState::Disabled).await;

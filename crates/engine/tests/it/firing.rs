@@ -272,13 +272,13 @@ fn a_finished_job_that_runs_once_more_takes_the_state_of_the_outcome() {
         let mut world = World::new().await;
         world.start_engine();
         let mut once = job(&at(10), None);
-        once.action.retry = Some(RetryPolicy {
+        once.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::None,
             interval: None,
             count: None,
             interval_max: None,
             age_max: None,
-        });
+        }));
         world.put("j", once).await;
         world.pass(20).await;
         assert_eq!(world.job("j").await.state.lifecycle, Lifecycle::Completed);
@@ -361,13 +361,13 @@ fn retry_intervals_survive_a_restart() {
         world.start_engine();
         world.respond(&[Response::Fail]);
         let mut patient = job(&at(10), None);
-        patient.action.retry = Some(RetryPolicy {
+        patient.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::Fixed,
             interval: Some(kalends_domain::Verbatim::new("PT2M", Duration::from_secs(120))),
             count: Some(1),
             interval_max: None,
             age_max: None,
-        });
+        }));
         world.put("j", patient).await;
         world.pass(20).await;
         world.stop_engine().await;

@@ -108,13 +108,13 @@ fn retries_at_a_host_that_hangs_do_not_delay_other_jobs() {
         world.respond(&[Response::Fail; 60]);
         for number in 0..60 {
             let mut job = job_at(DEAD, &at(10), None);
-            job.action.retry = Some(RetryPolicy {
+            job.action.retry = Some(Box::new(RetryPolicy {
                 kind: RetryKind::Fixed,
                 interval: Some(Verbatim::new("PT30S", Duration::from_secs(30))),
                 count: Some(1),
                 interval_max: None,
                 age_max: None,
-            });
+            }));
             world.put(&format!("dead{number}"), job).await;
         }
         world.put("healthy", job_at(HEALTHY, &at(50), None)).await;

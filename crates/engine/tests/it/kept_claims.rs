@@ -14,13 +14,13 @@ use crate::world::{Response, World, action_at, at, job, run, with_error_action};
 /// A job with an error action and without retries.
 fn failing_once() -> JobDefinition {
     let mut job = with_error_action(job(&at(10), None));
-    job.action.retry = Some(RetryPolicy {
+    job.action.retry = Some(Box::new(RetryPolicy {
         kind: RetryKind::None,
         interval: None,
         count: None,
         interval_max: None,
         age_max: None,
-    });
+    }));
     job
 }
 

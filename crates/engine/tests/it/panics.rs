@@ -14,13 +14,13 @@ use kalends_store::record::Disposition;
 use crate::world::{Response, World, at, job, run};
 
 fn without_retries(mut job: JobDefinition) -> JobDefinition {
-    job.action.retry = Some(RetryPolicy {
+    job.action.retry = Some(Box::new(RetryPolicy {
         kind: RetryKind::None,
         interval: None,
         count: None,
         interval_max: None,
         age_max: None,
-    });
+    }));
     job
 }
 

@@ -159,13 +159,13 @@ fn the_age_limit_of_retries_stands_still_during_a_pause() {
         world.start_engine();
         let mut aged = job(&at(60), None);
         let seconds = |text: &str, seconds| Some(Verbatim::new(text, Duration::from_secs(seconds)));
-        aged.action.retry = Some(RetryPolicy {
+        aged.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::Exponential,
             interval: seconds("PT15S", 15),
             count: Some(20),
             interval_max: seconds("PT15S", 15),
             age_max: seconds("PT1M", 60),
-        });
+        }));
         world.put("j", aged).await;
         world.respond(&[Response::Fail; 3]);
         world.pass(62).await;
@@ -183,13 +183,13 @@ fn an_error_action_waits_for_the_end_of_a_pause() {
         let mut world = World::new().await;
         world.start_engine();
         let mut failing = with_error_action(job(&at(60), None));
-        failing.action.retry = Some(RetryPolicy {
+        failing.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::None,
             interval: None,
             count: None,
             interval_max: None,
             age_max: None,
-        });
+        }));
         world.put("j", failing).await;
         world.respond(&[Response::HangThenFail]);
         world.pass(61).await;

@@ -73,13 +73,13 @@ fn an_attempt_that_crashes_every_process_fails_after_three_redeliveries() {
         let mut world = World::new().await;
         world.respond(&[Response::Hang; 9]);
         let mut poison = job(&at(10), None);
-        poison.action.retry = Some(RetryPolicy {
+        poison.action.retry = Some(Box::new(RetryPolicy {
             kind: RetryKind::None,
             interval: None,
             count: None,
             interval_max: None,
             age_max: None,
-        });
+        }));
         world.put("j", poison).await;
         for _ in 0..7 {
             world.start_engine();

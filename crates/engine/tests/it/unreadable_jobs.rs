@@ -61,7 +61,7 @@ fn edited_jobs_are_concluded_by_their_new_definitions_beside_unreadable_ones() {
         let (kind, interval, count) = (RetryKind::None, None, None);
         let none = RetryPolicy { kind, interval, count, interval_max: None, age_max: None };
         let mut impatient = job(&at(10), None);
-        impatient.action.retry = Some(none);
+        impatient.action.retry = Some(Box::new(none));
         for name in EDITED.into_iter().chain(DAMAGED) {
             world.put(name, impatient.clone()).await;
         }

@@ -428,7 +428,7 @@ pub(crate) fn job(start: &str, recurrence: Option<Recurrence>) -> JobDefinition 
     JobDefinition {
         start: Some(start.parse().unwrap()),
         action: MainAction { action: action(), retry: None, error_action: None },
-        recurrence,
+        recurrence: recurrence.map(Box::new),
         switch: Switch::Enabled,
         extensions: Extensions::default(),
     }

@@ -79,12 +79,12 @@ impl TestOverview {
         definition.switch = sample.switch;
         definition.recurrence = sample.cron.map(|cron| {
             let pattern = kalends_recurrence::RecurrencePattern::Cron(cron.parse().unwrap());
-            Recurrence { count: sample.count, ..Recurrence::new(pattern) }
+            Box::new(Recurrence { count: sample.count, ..Recurrence::new(pattern) })
         });
         if let (Some(end), Target::Http(request)) =
             (sample.certificate, &mut definition.action.action.target)
         {
-            request.authentication = Some(HttpAuthentication::ClientCertificate {
+            request.authentication = Some(Box::new(HttpAuthentication::ClientCertificate {
                 pfx: Some(Secret::new("pfx".into())),
                 password: None,
                 certificate: Some(CertificateFacts {
@@ -92,7 +92,7 @@ impl TestOverview {
                     expiration: at(end),
                     subject_name: "CN=x".into(),
                 }),
-            });
+            }));
         }
         let put = JobPut {
             uid: JobUid([1; 16]),

@@ -133,7 +133,7 @@ impl<'a> JobEvidence<'a> {
         let definition = kalends_recurrence::Definition {
             start: version.definition.start,
             created: self.tracked.created,
-            recurrence: version.definition.recurrence.clone(),
+            recurrence: version.definition.recurrence.as_deref().cloned(),
         };
         Rule::new(definition, &settings).ok().map(|rule| rule.without_count())
     }

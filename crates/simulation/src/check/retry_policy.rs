@@ -15,10 +15,10 @@ pub(super) struct ExpectedRetries {
 impl ExpectedRetries {
     pub(super) fn of(definition: &JobDefinition, role: ActionRole) -> ExpectedRetries {
         let main = &definition.action;
-        let error = main.error_action.as_ref().and_then(|error| error.retry.as_ref());
+        let error = main.error_action.as_ref().and_then(|error| error.retry.as_deref());
         let policy: Option<&RetryPolicy> = match role {
-            ActionRole::Main => main.retry.as_ref(),
-            ActionRole::Error => error.or(main.retry.as_ref()),
+            ActionRole::Main => main.retry.as_deref(),
+            ActionRole::Error => error.or(main.retry.as_deref()),
         };
         let kind = policy.map_or(RetryKind::Fixed, |policy| policy.kind);
         let given =

@@ -72,7 +72,7 @@ pub async fn every_member_of_a_definition_round_trips(subject: Subject) {
     assert_eq!((&created.job.definition, created.state), (&full_definition(), state));
     assert_eq!(subject.job("j").await, Some(created));
     let mut by_cron = full_definition();
-    by_cron.recurrence = Some(cron("0 2 * * MON-FRI"));
+    by_cron.recurrence = Some(Box::new(cron("0 2 * * MON-FRI")));
     let created = subject.put_job("by-cron", put(by_cron, None)).await;
     assert_eq!(subject.job("by-cron").await, Some(created));
 }

@@ -347,7 +347,7 @@ pub async fn the_schedules_of_active_jobs_are_scanned_in_pages(subject: Subject)
     certified.definition.switch = Switch::Enabled;
     certified.facts.authenticated = true;
     let Target::Http(request) = &mut certified.definition.action.action.target else { return };
-    request.authentication = Some(HttpAuthentication::ClientCertificate {
+    request.authentication = Some(Box::new(HttpAuthentication::ClientCertificate {
         pfx: Some(Secret::new("canary-pfx".into())),
         password: None,
         certificate: Some(CertificateFacts {
@@ -355,7 +355,7 @@ pub async fn the_schedules_of_active_jobs_are_scanned_in_pages(subject: Subject)
             expiration: at(1_000),
             subject_name: "CN=x".into(),
         }),
-    });
+    }));
     let certified = subject.put_job_in(&path, "certified", certified).await;
     for limit in [1, 2, 100] {
         let found = subject.schedules(at(120), limit).await;
@@ -364,7 +364,10 @@ pub async fn the_schedules_of_active_jobs_are_scanned_in_pages(subject: Subject)
         for (one, job) in found.iter().zip([&due, &certified]) {
             let Definition { start, created, recurrence } = one.definition.clone().unwrap();
             let JobDefinition { start: own_start, recurrence: own, .. } = &job.job.definition;
-            assert_eq!((start, created, &recurrence), (*own_start, job.job.created, own));
+            assert_eq!(
+                (start, created, &recurrence),
+                (*own_start, job.job.created, &own.as_deref().cloned())
+            );
         }
         let ends: Vec<_> = found.iter().map(|one| one.certificate_end).collect();
         assert_eq!(ends, [None, Some(at(1_000))]);

@@ -63,7 +63,7 @@ pub(crate) fn definition() -> JobDefinition {
             retry: None,
             error_action: None,
         },
-        recurrence: Some(Recurrence::every(1, Frequency::Minute)),
+        recurrence: Some(Box::new(Recurrence::every(1, Frequency::Minute))),
         switch: Switch::Enabled,
         extensions: Extensions::default(),
     }
@@ -123,19 +123,19 @@ pub(crate) fn full_definition() -> JobDefinition {
                     method: Method::new("POST").unwrap(),
                     headers: Some(Headers::new(headers, &Limits::default()).unwrap()),
                     body: Some("{\"text\": \"ä€😀\\u0000 'quoted'\"}".into()),
-                    authentication: Some(HttpAuthentication::Basic {
+                    authentication: Some(Box::new(HttpAuthentication::Basic {
                         username: Some("user".into()),
                         password: Some(Secret::new("canary-password".into())),
-                    }),
+                    })),
                 }),
             },
-            retry: Some(RetryPolicy {
+            retry: Some(Box::new(RetryPolicy {
                 kind: RetryKind::Exponential,
                 interval: minute(),
                 count: Some(3),
                 interval_max: Some(Verbatim::new("PT1H", Duration::from_secs(3_600))),
                 age_max: None,
-            }),
+            })),
             error_action: Some(Box::new(ErrorAction {
                 action: Action {
                     type_as_written: "storageQueue".into(),
@@ -150,7 +150,7 @@ pub(crate) fn full_definition() -> JobDefinition {
                 retry: None,
             })),
         },
-        recurrence: Some(recurrence),
+        recurrence: Some(Box::new(recurrence)),
         switch: Switch::Disabled,
         extensions: Extensions {
             description: Some("nightly export".into()),

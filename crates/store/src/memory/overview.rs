@@ -127,7 +127,7 @@ impl Tables {
         let schedule = |row: &JobRow| {
             let job = self.summary(row)?;
             let Job { definition, created, .. } = &row.record.job;
-            let (start, recurrence) = (definition.start, definition.recurrence.clone());
+            let (start, recurrence) = (definition.start, definition.recurrence.as_deref().cloned());
             job.is_scanned(row.facts.authenticated, due_before).then(|| ScannedSchedule {
                 job,
                 definition: Some(Definition { start, created: *created, recurrence }),

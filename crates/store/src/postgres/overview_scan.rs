@@ -160,6 +160,6 @@ fn decode(
     let uid = uid.map_err(|_| StoreError::Damaged("uid does not have 16 bytes".into()))?;
     let definition = read_definition(text, uid, codec)?;
     let end = definition.certificate_end();
-    let (start, recurrence) = (definition.start, definition.recurrence);
+    let (start, recurrence) = (definition.start, definition.recurrence.map(|boxed| *boxed));
     Ok((Definition { start, created, recurrence }, end))
 }

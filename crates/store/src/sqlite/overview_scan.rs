@@ -156,6 +156,6 @@ fn decode(
     let uid = JobUid(row.get(SUMMARY_COLUMNS + 1).map_err(damaged)?);
     let definition = read_definition(text, uid, codec)?;
     let end = definition.certificate_end();
-    let (start, recurrence) = (definition.start, definition.recurrence);
+    let (start, recurrence) = (definition.start, definition.recurrence.map(|boxed| *boxed));
     Ok((Definition { start, created, recurrence }, end))
 }

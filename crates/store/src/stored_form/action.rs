@@ -71,7 +71,7 @@ struct HttpForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    authentication: Option<AuthenticationForm>,
+    authentication: Option<Box<AuthenticationForm>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -206,7 +206,7 @@ fn write_http(request: &HttpRequest, scope: SecretScope<'_>) -> Result<HttpForm,
     };
     let headers = |headers: &Headers| headers.iter().map(header).collect::<Result<_, StoreError>>();
     let member = |name: &str| format!("request.authentication.{name}");
-    let authentication = match &request.authentication {
+    let authentication = match request.authentication.as_deref() {
         None => None,
         Some(HttpAuthentication::Basic { username, password }) => Some(AuthenticationForm::Basic {
             username: username.clone(),
@@ -237,7 +237,7 @@ fn write_http(request: &HttpRequest, scope: SecretScope<'_>) -> Result<HttpForm,
         method: request.method.as_str().to_owned(),
         headers: request.headers.as_ref().map(headers).transpose()?,
         body: request.body.clone(),
-        authentication,
+        authentication: authentication.map(Box::new),
     })
 }
 
@@ -250,7 +250,7 @@ fn read_http(form: HttpForm, scope: SecretScope<'_>) -> Result<HttpRequest, Stor
     let headers = |list: Vec<(String, Text)>| list.into_iter().map(header).collect();
     let headers: Option<Result<_, StoreError>> = form.headers.map(headers);
     let member = |name: &str| format!("request.authentication.{name}");
-    let authentication = match form.authentication {
+    let authentication = match form.authentication.map(|form| *form) {
         None => None,
         Some(AuthenticationForm::Basic { username, password }) => Some(HttpAuthentication::Basic {
             username,
@@ -284,7 +284,7 @@ fn read_http(form: HttpForm, scope: SecretScope<'_>) -> Result<HttpRequest, Stor
         method: Method::restore(form.method),
         headers: headers.transpose()?.map(Headers::restore),
         body: form.body,
-        authentication,
+        authentication: authentication.map(Box::new),
     })
 }
 

@@ -19,7 +19,7 @@ struct JobForm {
     start: Option<i64>,
     action: MainForm,
     #[serde(skip_serializing_if = "Option::is_none")]
-    recurrence: Option<RecurrenceForm>,
+    recurrence: Option<Box<RecurrenceForm>>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     disabled: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ struct JobForm {
 struct MainForm {
     action: ActionForm,
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<RetryForm>,
+    retry: Option<Box<RetryForm>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Box<MainForm>>,
 }
@@ -93,16 +93,16 @@ pub fn write_definition(
     let main = SecretScope { codec, uid, prefix: "action" };
     let error = SecretScope { prefix: "action.errorAction", ..main };
     let error_action = match &action.error_action {
-        Some(action) => Some(Box::new(main_form(error, &action.action, action.retry.as_ref())?)),
+        Some(action) => Some(Box::new(main_form(error, &action.action, action.retry.as_deref())?)),
         None => None,
     };
     let form = JobForm {
         start: start.map(Instant::ticks),
         action: MainForm {
             error: error_action,
-            ..main_form(main, &action.action, action.retry.as_ref())?
+            ..main_form(main, &action.action, action.retry.as_deref())?
         },
-        recurrence: recurrence.as_ref().map(RecurrenceForm::from),
+        recurrence: recurrence.as_deref().map(RecurrenceForm::from).map(Box::new),
         disabled: *switch == Switch::Disabled,
         description: description.clone(),
         tags: tags.clone(),
@@ -131,16 +131,18 @@ fn main_form(
     action: &Action,
     retry: Option<&RetryPolicy>,
 ) -> Result<MainForm, StoreError> {
-    let retry = retry.map(|policy| RetryForm {
-        kind: match policy.kind {
-            RetryKind::None => RetryKindForm::None,
-            RetryKind::Fixed => RetryKindForm::Fixed,
-            RetryKind::Exponential => RetryKindForm::Exponential,
-        },
-        interval: policy.interval.as_ref().map(DurationForm::from),
-        count: policy.count,
-        interval_max: policy.interval_max.as_ref().map(DurationForm::from),
-        age_max: policy.age_max.as_ref().map(DurationForm::from),
+    let retry = retry.map(|policy| {
+        Box::new(RetryForm {
+            kind: match policy.kind {
+                RetryKind::None => RetryKindForm::None,
+                RetryKind::Fixed => RetryKindForm::Fixed,
+                RetryKind::Exponential => RetryKindForm::Exponential,
+            },
+            interval: policy.interval.as_ref().map(DurationForm::from),
+            count: policy.count,
+            interval_max: policy.interval_max.as_ref().map(DurationForm::from),
+            age_max: policy.age_max.as_ref().map(DurationForm::from),
+        })
     });
     Ok(MainForm { action: ActionForm::write(action, scope)?, retry, error: None })
 }
@@ -156,7 +158,7 @@ pub fn read_definition(
     let error = SecretScope { prefix: "action.errorAction", ..main };
     let error_action = match form.action.error {
         Some(form) => {
-            let retry = form.retry.map(read_retry);
+            let retry = form.retry.map(|retry| Box::new(read_retry(*retry)));
             Some(Box::new(ErrorAction { action: form.action.read(error)?, retry }))
         }
         None => None,
@@ -165,10 +167,13 @@ pub fn read_definition(
         start: form.start.map(instant).transpose()?,
         action: MainAction {
             action: form.action.action.read(main)?,
-            retry: form.action.retry.map(read_retry),
+            retry: form.action.retry.map(|retry| Box::new(read_retry(*retry))),
             error_action,
         },
-        recurrence: form.recurrence.map(RecurrenceForm::read).transpose()?,
+        recurrence: form
+            .recurrence
+            .map(|recurrence| recurrence.read().map(Box::new))
+            .transpose()?,
         switch: if form.disabled { Switch::Disabled } else { Switch::Enabled },
         extensions: Extensions {
             description: form.description,

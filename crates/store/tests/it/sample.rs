@@ -50,7 +50,7 @@ pub(crate) fn definition(target: Target) -> JobDefinition {
     JobDefinition {
         start: None,
         action: MainAction { action, retry: None, error_action: None },
-        recurrence: Some(Recurrence::every(1, Frequency::Minute)),
+        recurrence: Some(Box::new(Recurrence::every(1, Frequency::Minute))),
         switch: Switch::Enabled,
         extensions: Extensions::default(),
     }

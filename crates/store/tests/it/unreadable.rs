@@ -39,7 +39,7 @@ fn new_job(number: u128, due: Instant) -> JobWrite {
     let mut request = request("http://example.com");
     let password = Some(Secret::new("secret".into()));
     request.authentication =
-        Some(HttpAuthentication::Basic { username: Some("user".into()), password });
+        Some(Box::new(HttpAuthentication::Basic { username: Some("user".into()), password }));
     JobWrite::Put(Box::new(put(definition(Target::Http(request)), number, due)))
 }
 

@@ -35,6 +35,7 @@ pub(super) fn read(
             "must not be ClientCertificate for an http URI; a client certificate requires https";
         errors.add(ErrorCode::InvalidAuthentication, path, message);
     }
+    let authentication = authentication.map(Box::new);
     Some(HttpRequest { uri: uri?, method: method?, headers, body, authentication })
 }
 

@@ -74,7 +74,8 @@ pub(crate) fn read_main(
         .member("retryPolicy")
         .or_else(|| request.as_ref().and_then(|request| request.member("retryPolicy")))
         .or_else(|| properties.member("retryPolicy"))
-        .and_then(|node| retry::read(node, context, errors));
+        .and_then(|node| retry::read(node, context, errors))
+        .map(Box::new);
     let error_action = node
         .member("errorAction")
         .or_else(|| properties.member("errorAction"))
@@ -98,7 +99,8 @@ fn read_error_action(
     let retry = node
         .member("retryPolicy")
         .or_else(|| request.as_ref().and_then(|request| request.member("retryPolicy")))
-        .and_then(|node| retry::read(node, context, errors));
+        .and_then(|node| retry::read(node, context, errors))
+        .map(Box::new);
     Some(Box::new(ErrorAction { action: action?, retry }))
 }
 

@@ -43,7 +43,10 @@ pub fn keep_extensions(stored: &JobDefinition, edited: &mut JobDefinition) {
 
 /// A cron expression is kept if the client did not change what it saw: an equal schedule, or no
 /// recurrence if there is no equal one.
-fn keep_recurrence_extensions(stored: &Option<Recurrence>, edited: &mut Option<Recurrence>) {
+fn keep_recurrence_extensions(
+    stored: &Option<Box<Recurrence>>,
+    edited: &mut Option<Box<Recurrence>>,
+) {
     let Some(stored) = stored else { return };
     let seen = seen_by_old_versions(&stored.pattern);
     match (edited, &stored.pattern) {
@@ -74,7 +77,7 @@ fn keep_message_format(stored: &Action, edited: &mut Action) {
     }
 }
 
-fn keep_retry_extensions(stored: &Option<RetryPolicy>, edited: &mut Option<RetryPolicy>) {
+fn keep_retry_extensions(stored: &Option<Box<RetryPolicy>>, edited: &mut Option<Box<RetryPolicy>>) {
     if let (Some(stored), Some(edited)) = (stored, edited) {
         edited.interval_max = stored.interval_max.clone();
         edited.age_max = stored.age_max.clone();

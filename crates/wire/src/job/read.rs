@@ -143,8 +143,10 @@ fn read_properties(
             None
         }
     };
-    let recurrence =
-        node.member("recurrence").and_then(|node| recurrence(node, context.version, errors));
+    let recurrence = node
+        .member("recurrence")
+        .and_then(|node| recurrence(node, context.version, errors))
+        .map(Box::new);
     let state = node.member("state").and_then(|node| read_state(node, errors));
     let (switch, final_state) = match state {
         Some(State::Final(state)) => (Switch::default(), Some(state)),

@@ -47,7 +47,8 @@ fn validate_job(row: &Value, version: Version) -> Result<(), ErrorDetails> {
         }
     }
     let created: Instant = CREATED.parse().unwrap();
-    let definition = Definition { start: job.start, created, recurrence: job.recurrence.clone() };
+    let definition =
+        Definition { start: job.start, created, recurrence: job.recurrence.as_deref().cloned() };
     let rule =
         Rule::new(definition, &Settings::default()).map_err(ErrorDetails::from_rule_errors)?;
     if version == NEW {

@@ -124,7 +124,7 @@ pub(crate) fn copy_certificate(job: &mut JobDefinition, response: &Json<'static>
     let fact = |name: &str| text_at(response, &format!("{within}.{name}")).map(str::to_owned);
     let Target::Http(request) = &mut job.action.action.target else { return };
     let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
-        &mut request.authentication
+        request.authentication.as_deref_mut()
     else {
         return;
     };

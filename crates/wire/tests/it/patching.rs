@@ -119,7 +119,8 @@ fn another_type_discards_the_members_of_the_former() {
     let stored = job(&format!(r#"{{"properties":{BASIC}}}"#), OLD);
     let patched = patch(&stored, &format!(r#"{{"properties":{changes}}}"#), OLD).unwrap();
     let Target::Http(request) = patched.action.action.target else { panic!("http") };
-    let Some(HttpAuthentication::ClientCertificate { password, .. }) = request.authentication
+    let Some(HttpAuthentication::ClientCertificate { password, .. }) =
+        request.authentication.map(|boxed| *boxed)
     else {
         panic!("a certificate")
     };

@@ -39,7 +39,7 @@ fn each_action(job: &mut JobDefinition, change: impl Fn(&mut Action)) {
 fn without_secrets(job: &JobDefinition) -> JobDefinition {
     let mut job = job.clone();
     each_action(&mut job, |action| match &mut action.target {
-        Target::Http(request) => match &mut request.authentication {
+        Target::Http(request) => match request.authentication.as_deref_mut() {
             Some(HttpAuthentication::Basic { password, .. }) => *password = None,
             Some(HttpAuthentication::ClientCertificate { pfx, password, .. }) => {
                 (*pfx, *password) = (None, None);
@@ -60,7 +60,7 @@ fn add_certificates(job: &mut JobDefinition) {
     each_action(job, |action| {
         if let Target::Http(request) = &mut action.target
             && let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
-                &mut request.authentication
+                request.authentication.as_deref_mut()
         {
             *certificate = Some(CertificateFacts {
                 thumbprint: "00".to_owned(),

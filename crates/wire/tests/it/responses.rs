@@ -133,7 +133,7 @@ fn certificates_have_both_names_of_the_expiration() {
     let mut job = job(&text);
     let Target::Http(request) = &mut job.action.action.target else { panic!("http") };
     let Some(HttpAuthentication::ClientCertificate { certificate, .. }) =
-        &mut request.authentication
+        request.authentication.as_deref_mut()
     else {
         panic!("a certificate")
     };

@@ -70,7 +70,9 @@ fn a_secret_is_not_kept_for_another_kind_of_authentication() {
     let Target::Http(request) = keep(&basic, &same).unwrap().action.action.target else {
         panic!("http")
     };
-    let Some(HttpAuthentication::Basic { username, password }) = request.authentication else {
+    let Some(HttpAuthentication::Basic { username, password }) =
+        request.authentication.map(|boxed| *boxed)
+    else {
         panic!("basic")
     };
     assert_eq!((username.as_deref(), password.unwrap().reveal()), (Some("v"), "canary"));

@@ -134,7 +134,7 @@ fn http() -> BoxedStrategy<(String, Target)> {
                 method: Method::new(method).unwrap(),
                 headers,
                 body,
-                authentication,
+                authentication: authentication.map(Box::new),
             };
             (kind.to_owned(), Target::Http(request))
         })
@@ -298,11 +298,11 @@ fn extensions(members: Members) -> BoxedStrategy<Extensions> {
 /// Generates a complete definition, including secrets.
 pub(crate) fn job(members: Members) -> BoxedStrategy<JobDefinition> {
     let error = (action(members), of(retry(members)))
-        .prop_map(|(action, retry)| ErrorAction { action, retry });
+        .prop_map(|(action, retry)| ErrorAction { action, retry: retry.map(Box::new) });
     let main = (action(members), of(retry(members)), of(error)).prop_map(
         |(action, retry, error_action)| MainAction {
             action,
-            retry,
+            retry: retry.map(Box::new),
             error_action: error_action.map(Box::new),
         },
     );
@@ -312,7 +312,7 @@ pub(crate) fn job(members: Members) -> BoxedStrategy<JobDefinition> {
         .prop_map(|(start, action, recurrence, switch, extensions)| JobDefinition {
             start,
             action,
-            recurrence,
+            recurrence: recurrence.map(Box::new),
             switch,
             extensions,
         })

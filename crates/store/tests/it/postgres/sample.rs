@@ -69,7 +69,7 @@ pub(crate) fn definition() -> JobDefinition {
             retry: None,
             error_action: None,
         },
-        recurrence: Some(Recurrence::every(1, Frequency::Minute)),
+        recurrence: Some(Box::new(Recurrence::every(1, Frequency::Minute))),
         switch: Switch::Enabled,
         extensions: Extensions::default(),
     }

@@ -42,7 +42,8 @@ fn targets() -> Vec<Target> {
         ("https://example.com/", directory),
     ] {
         let mut request = request(uri);
-        (request.headers, request.authentication) = (Some(headers()), Some(authentication));
+        (request.headers, request.authentication) =
+            (Some(headers()), Some(Box::new(authentication)));
         targets.push(Target::Http(request));
     }
     targets.push(Target::StorageQueue(StorageQueueMessage {

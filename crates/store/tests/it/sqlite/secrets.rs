@@ -48,7 +48,7 @@ fn definitions() -> Vec<JobDefinition> {
         let mut request =
             request(&format!("https://example.com/path?sig={CANARY}-sig&code={CANARY}-code"));
         request.headers = Some(Headers::restore(headers.to_vec()));
-        request.authentication = Some(authentication);
+        request.authentication = Some(Box::new(authentication));
         definition(Target::Http(request))
     };
     let queue = Target::StorageQueue(StorageQueueMessage {

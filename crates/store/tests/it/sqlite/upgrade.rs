@@ -266,7 +266,8 @@ fn secrets_of_the_previous_version_are_decrypted() {
     let JobDefinition { action, .. } = &job.job.definition;
     let Target::Http(request) = &action.action.target else { panic!("{action:?}") };
     assert!(request.uri.as_str().ends_with("/ok?sig=secret-signature"));
-    let Some(HttpAuthentication::Basic { password: Some(password), .. }) = &request.authentication
+    let Some(HttpAuthentication::Basic { password: Some(password), .. }) =
+        request.authentication.as_deref()
     else {
         panic!("{request:?}")
     };
