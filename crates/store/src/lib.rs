@@ -79,6 +79,7 @@ pub use run_reports::{
     OpenRunsPage, OpenRunsQuery, RUN_COUNTS_BUCKET, RUN_COUNTS_RETENTION, RecordedAttempts,
     RunCounts, RunFilter, RunPosition, RunReports,
 };
+pub use search::search_text;
 pub use sessions::{
     NewSession, SESSIONS_PER_IDENTITY_MAX, SessionHash, SessionIdentity, SessionRecord, Sessions,
 };

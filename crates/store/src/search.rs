@@ -5,7 +5,7 @@ use kalends_domain::{JobDefinition, ServiceBusMessage, Target};
 use crate::api_store::JobFilter;
 
 /// Target, description and tags of a job in lower case. The name is stored separately.
-pub(crate) fn search_text(definition: &JobDefinition) -> String {
+pub fn search_text(definition: &JobDefinition) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let service_bus = |message: &'_ ServiceBusMessage| {
         [message.namespace.clone(), message.entity.clone()]

@@ -100,6 +100,11 @@ impl<T: Send + Sync + 'static> BackgroundScan<T> {
         latest.borrow().clone()
     }
 
+    /// Whether the scan repeats.
+    pub(super) fn is_running(&self) -> bool {
+        self.state().is_running
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

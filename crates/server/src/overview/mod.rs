@@ -13,7 +13,7 @@ mod states;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_store::StoreError;
+use kalends_store::{EditedJob, StoreError};
 
 pub(crate) use attention::Attention;
 pub(crate) use schedules::{SchedulesSnapshot, align};
@@ -21,7 +21,7 @@ pub(crate) use search_index::CurrentIndex;
 pub(crate) use states::{ATTENTION_MAX, CollectionOverview, StateCounts, StatesSnapshot};
 
 use self::background_scan::{BackgroundScan, FirstResult, Pacing};
-use self::search_index::SearchIndex;
+use self::search_index::{EditedTexts, SearchIndex};
 use crate::app::App;
 
 /// Jobs of one page: some milliseconds of work.
@@ -43,6 +43,7 @@ pub struct Overview {
     states: BackgroundScan<StatesSnapshot>,
     schedules: BackgroundScan<SchedulesSnapshot>,
     texts: BackgroundScan<SearchIndex>,
+    edited_texts: EditedTexts,
 }
 
 impl Overview {
@@ -80,6 +81,14 @@ impl Overview {
     /// Starts to read the texts of all jobs, so that the first search finds them.
     pub(crate) async fn prepare_search(app: &Arc<App>) {
         Overview::latest_texts(app, FirstResult::Skip).await;
+    }
+
+    /// Lets searches on this node find an edited job by its new text at once.
+    pub(crate) fn note_edit(&self, edited: &EditedJob) {
+        // A scan that starts later reads the edit, which is committed.
+        if self.texts.is_running() {
+            self.edited_texts.add(edited);
+        }
     }
 
     async fn latest_texts(app: &Arc<App>, first: FirstResult) -> Option<Arc<SearchIndex>> {

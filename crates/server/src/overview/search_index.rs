@@ -1,19 +1,20 @@
 //! The texts of all jobs in memory, so that a search among a million jobs takes milliseconds.
 //!
 //! A background scan reads them by collection and name. Names never change and keys increase, so a
-//! search adds the jobs that were created since the scan, and reads the states of its matches. Only a
-//! changed target, description or tag takes effect with the next scan.
+//! search adds the jobs that were created since the scan, and reads the states of its matches. It
+//! also knows the texts of jobs that this node edited since. A target, description or tag that another
+//! node changed takes effect with the next scan.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kalends_domain::JobName;
 use kalends_environment::Stopwatch;
 use kalends_store::record::{CollectionKey, JobKey};
 use kalends_store::{
-    JobMatch, JobSearch, JobSearchPage, JobSummary, ScannedText, SearchPosition, StoreError,
-    TextsFrom, TextsPage,
+    EditedJob, JobMatch, JobSearch, JobSearchPage, JobSummary, ScannedText, SearchPosition,
+    StoreError, TextsFrom, TextsPage, search_text,
 };
 use memchr::memmem::Finder;
 
@@ -25,9 +26,10 @@ use crate::app::App;
 /// Number of jobs from which a search uses the index. A scan of fewer takes milliseconds, and finds
 /// every edit at once.
 pub(crate) const JOBS_MIN: usize = 10_000;
-/// Size of the texts, in bytes, above which there is no index: about two million jobs.
+/// Size of the texts, in bytes, above which there is no index.
 const BYTES_MAX: usize = 256 << 20;
-/// Jobs created since the scan that a search examines. If there are more, it does not use the index.
+/// Jobs created since the scan that a search examines, and jobs edited since. If there are more, it does
+/// not use the index.
 const NEWER_MAX: usize = 2_000;
 /// Transactions that were not committed when the scan started may have created jobs with keys up to
 /// this number below the newest one.
@@ -46,6 +48,8 @@ pub(crate) struct SearchIndex {
     bytes: usize,
     /// Jobs with a greater key were perhaps created after the scan.
     newest: i64,
+    /// Number of the last edit before the scan.
+    edits: u64,
 }
 
 /// Some consecutive jobs of a collection.
@@ -104,8 +108,15 @@ impl Segment {
         low
     }
 
-    /// The matches from a job on, at most `limit`. Without a text, every job matches.
-    fn matches(&self, text: Option<&Finder<'_>>, from: usize, limit: usize) -> Vec<Candidate> {
+    /// The matches from a job on, at most `limit`, without those in `except`. Without a text, every
+    /// job matches.
+    fn matches(
+        &self,
+        text: Option<&Finder<'_>>,
+        from: usize,
+        limit: usize,
+        except: &HashSet<JobKey>,
+    ) -> Vec<Candidate> {
         let mut found = Vec::new();
         let mut number = from;
         while found.len() < limit && number < self.keys.len() {
@@ -116,8 +127,9 @@ impl Segment {
                 let place = start + place;
                 number = self.starts.partition_point(|start| *start as usize <= place) - 1;
             }
-            let (job, name) = (self.keys.get(number).copied(), self.name(number));
-            found.extend(job.zip(name).map(|(job, name)| Candidate { job, name }));
+            let job = self.keys.get(number).filter(|job| !except.contains(job));
+            let candidate = |job: &JobKey| Some(Candidate { job: *job, name: self.name(number)? });
+            found.extend(job.and_then(candidate));
             number += 1;
         }
         found
@@ -176,17 +188,20 @@ impl SearchIndex {
         for (place, collection) in search.collections.iter().enumerate() {
             let after = search.after.as_ref().filter(|_| place == 0);
             let finder = finder.as_ref().filter(|_| !collection.matches);
-            let mut newer = newer.matches(collection.key, finder, after).peekable();
-            let mut end = None;
-            for segment in self.segments_of(collection.key, after) {
+            let mut current = newer.matches(collection.key, finder, after).peekable();
+            let mut end = after.cloned();
+            // After the segments come the newer jobs behind them.
+            for segment in self.segments_of(collection.key, after).map(Some).chain([None]) {
                 if left == 0 || found.len() >= limit {
-                    return (
-                        found,
-                        Some(SearchPosition { collection: collection.key, after: end }),
-                    );
+                    let rest = SearchPosition { collection: collection.key, after: end };
+                    return (found, Some(rest));
                 }
+                let Some(segment) = segment else {
+                    found.extend(current.by_ref());
+                    break;
+                };
                 let (from, room) = (segment.first_after(after), limit - found.len());
-                let own = segment.matches(finder, from, room);
+                let own = segment.matches(finder, from, room, &newer.jobs);
                 // The end of what was examined, and of the newer jobs to insert before it.
                 end = match own.last().filter(|_| own.len() >= room) {
                     Some(last) => Some(last.name.clone()),
@@ -194,40 +209,25 @@ impl SearchIndex {
                 };
                 left = left.saturating_sub(segment.text.len());
                 let mut own = own.into_iter().peekable();
-                loop {
-                    let next = match (own.peek(), newer.peek()) {
-                        (Some(one), Some(other)) if one.name < other.name => own.next(),
-                        (Some(_), None) => own.next(),
-                        (_, Some(other)) if end.as_ref().is_some_and(|end| other.name <= *end) => {
-                            newer.next()
-                        }
-                        _ => own.next(),
-                    };
-                    match next {
-                        // Jobs in flight at the start of the scan may be in both.
-                        Some(next) if found.last().is_none_or(|last| last.job != next.job) => {
-                            found.push(next);
-                        }
-                        Some(_) => {}
-                        None => break,
+                let mut next = || match (own.peek(), current.peek()) {
+                    (Some(one), Some(other)) if one.name < other.name => own.next(),
+                    (_, Some(other)) if end.as_ref().is_some_and(|end| other.name <= *end) => {
+                        current.next()
                     }
-                }
-                if found.len() >= limit {
-                    return (
-                        found,
-                        Some(SearchPosition { collection: collection.key, after: end }),
-                    );
-                }
+                    _ => own.next(),
+                };
+                found.extend(std::iter::from_fn(&mut next));
             }
-            found.extend(newer);
         }
         (found, None)
     }
 }
 
-/// The jobs that were created since the scan.
+/// The jobs that were created or edited since the scan, with their present texts.
 #[derive(Default)]
 struct NewerJobs {
+    /// The texts of these jobs in the index do not count.
+    jobs: HashSet<JobKey>,
     /// In name order.
     collections: HashMap<CollectionKey, Segment>,
 }
@@ -239,6 +239,7 @@ impl NewerJobs {
         for text in &texts {
             let segment = newer.collections.entry(text.collection);
             segment.or_insert_with(|| Segment::new(text.collection)).push(text);
+            newer.jobs.insert(text.job);
         }
         newer
     }
@@ -251,20 +252,86 @@ impl NewerJobs {
     ) -> impl Iterator<Item = Candidate> + use<> {
         let segment = self.collections.get(&collection);
         let found = segment
-            .map(|segment| segment.matches(text, segment.first_after(after), usize::MAX))
+            .map(|segment| {
+                let from = segment.first_after(after);
+                segment.matches(text, from, usize::MAX, &HashSet::new())
+            })
             .unwrap_or_default();
         found.into_iter()
     }
 }
 
-/// The index with the jobs that were created since, for one search.
+/// The texts of jobs that this node edited lately.
+#[derive(Default)]
+pub(super) struct EditedTexts(Mutex<Edits>);
+
+#[derive(Default)]
+struct Edits {
+    /// Number of the last edit.
+    last: u64,
+    /// Edits up to this number are not in `texts`, because there were too many.
+    dropped: u64,
+    texts: HashMap<JobKey, EditedText>,
+}
+
+#[derive(Clone)]
+struct EditedText {
+    /// Number of the edit.
+    edit: u64,
+    /// Version of the job.
+    version: u64,
+    name: JobName,
+    text: String,
+}
+
+impl EditedTexts {
+    /// Adds an edit that changed the text of a job.
+    pub(super) fn add(&self, edited: &EditedJob) {
+        // A search reads new jobs from the store, and a deleted one has no state.
+        let (Some(before), Some(after)) = (&edited.before, &edited.after) else { return };
+        let text = search_text(&after.job.definition);
+        if before.key == after.key && search_text(&before.job.definition) == text {
+            return;
+        }
+        let mut edits = self.edits();
+        edits.last += 1;
+        let (edit, version, name) = (edits.last, after.version, after.path.job.clone());
+        // Edits may arrive here in another order than the store applied them.
+        if edits.texts.get(&after.key).is_some_and(|known| known.version >= version) {
+            return;
+        }
+        edits.texts.insert(after.key, EditedText { edit, version, name, text });
+        if edits.texts.len() > NEWER_MAX {
+            edits.texts.clear();
+            edits.dropped = edit;
+        }
+    }
+
+    /// Number of the last edit.
+    fn last(&self) -> u64 {
+        self.edits().last
+    }
+
+    /// The texts that changed since the scan of an index; `None` if some were dropped.
+    fn since(&self, index: &SearchIndex) -> Option<HashMap<JobKey, EditedText>> {
+        let mut edits = self.edits();
+        edits.texts.retain(|_, text| text.edit > index.edits);
+        (edits.dropped <= index.edits).then(|| edits.texts.clone())
+    }
+
+    fn edits(&self) -> MutexGuard<'_, Edits> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The index with the jobs that were created or edited since, for one search.
 pub(crate) struct CurrentIndex {
     index: Arc<SearchIndex>,
     newer: NewerJobs,
 }
 
 impl CurrentIndex {
-    /// `None` if there is no index, or too many jobs were created since.
+    /// `None` if there is no index, or too many jobs were created or edited since.
     pub(super) async fn read(
         app: &App,
         index: Arc<SearchIndex>,
@@ -273,9 +340,25 @@ impl CurrentIndex {
             return Ok(None);
         }
         let after = TextsFrom::Key(JobKey(index.newest - KEYS_IN_FLIGHT));
-        let TextsPage { texts, is_full } = app.store.scan_texts(after, NEWER_MAX).await?;
-        let newer = NewerJobs::new(texts);
-        Ok((!is_full).then_some(CurrentIndex { index, newer }))
+        let Some(mut edited) = app.overview.edited_texts.since(&index) else { return Ok(None) };
+        let TextsPage { mut texts, is_full } = app.store.scan_texts(after, NEWER_MAX).await?;
+        if is_full {
+            return Ok(None);
+        }
+        for text in &texts {
+            edited.remove(&text.job);
+        }
+        if !edited.is_empty() {
+            let keys = edited.keys().copied().collect();
+            let collections = app.store.states_by_key(keys).await?;
+            texts.extend(collections.into_iter().filter_map(
+                |JobSummary { job, collection, .. }| {
+                    let EditedText { name, text, .. } = edited.remove(&job)?;
+                    Some(ScannedText { job, collection, name, text })
+                },
+            ));
+        }
+        Ok(Some(CurrentIndex { index, newer: NewerJobs::new(texts) }))
     }
 
     /// Searches as [`kalends_store::OverviewStore::search_jobs`] does, except that `scan_max` limits the
@@ -299,7 +382,9 @@ impl CurrentIndex {
 
 /// Reads the texts of all jobs.
 pub(super) async fn scan(app: &App) -> Result<Scanned<SearchIndex>, StoreError> {
-    let mut index = SearchIndex { newest: app.store.newest_job().await?.0, ..Default::default() };
+    let edits = app.overview.edited_texts.last();
+    let newest = app.store.newest_job().await?.0;
+    let mut index = SearchIndex { newest, edits, ..Default::default() };
     let (mut work, mut after) = (Duration::ZERO, None);
     loop {
         let watch = Stopwatch::start();
@@ -367,6 +452,22 @@ mod tests {
             assert_eq!(find(&index, &newer, "gam", limit), [9, 5], "once, though read twice");
             assert!(find(&index, &newer, "-1\0http", limit).is_empty(), "across two texts");
             assert_eq!(find(&index, &newer, "absent", limit), [5], "a matching collection");
+        }
+    }
+
+    #[test]
+    fn the_present_text_of_an_edited_job_replaces_the_one_in_the_index() {
+        let mut index = SearchIndex::default();
+        index.add(&[text(1, 1, "a", "old"), text(2, 1, "b", "old"), text(3, 1, "c", "old")]);
+        index.add(&[text(4, 1, "d", "old"), text(5, 2, "e", "old")]);
+        let newer = NewerJobs::new(vec![
+            text(2, 1, "b", "new"),
+            text(4, 1, "d", "new old"),
+            text(5, 2, "e", "new"),
+        ]);
+        for limit in [1, 2, 3, 100] {
+            assert_eq!(find(&index, &newer, "old", limit), [1, 3, 4], "{limit}");
+            assert_eq!(find(&index, &newer, "new", limit), [2, 4, 5], "{limit}");
         }
     }
 }

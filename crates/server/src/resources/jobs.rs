@@ -296,6 +296,7 @@ async fn edit_or_replace(
     let edited = app.store.edit_job_with_note(path, decide, note).await;
     let edited = edited.map_err(|error| store_error(error, &collection))?;
     (app.on_edit)();
+    app.overview.note_edit(&edited);
     Ok(edited)
 }
 

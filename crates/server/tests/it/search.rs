@@ -169,3 +169,34 @@ async fn a_search_counts_up_to_a_thousand_matches() {
     let counts = r#""counts":{"all":{"count":1000,"more":true},"enabled":{"count":1000,"more":true},"disabled":{"count":0,"more":true}"#;
     assert!(body.contains(counts), "{body}");
 }
+
+/// Of a collection that is large enough for the index of the node.
+#[tokio::test]
+async fn a_job_edited_on_this_node_is_found_by_its_new_text_at_once() {
+    let server = haystack(|number| number == 7).await;
+    let (page_of_first, all) = (Page::first(1), JobFilter::default());
+    let found = server.store.jobs(collection(), all, page_of_first, SCAN_MAX).await.unwrap();
+    let record = found.jobs.first().unwrap();
+    // A search uses the index if it does not find an edit in the store that the node did not make.
+    let mut probes = 0;
+    loop {
+        let probe = format!("probe {probes}.");
+        copy(&server, record, 9, Some(&probe)).await;
+        if search_all(&server, &format!("search=probe%20{probes}.")).await.concat().is_empty() {
+            break;
+        }
+        probes += 1;
+    }
+    let found = async |text: &str| search_all(&server, &format!("search={text}")).await.concat();
+    assert_eq!(found("needle").await, [name(7)]);
+    let patch = r#"{"properties":{"description":"a haystack","action":{"request":{"uri":"http://straw.example/"}}}}"#;
+    send(server.address, "PATCH", &jobs(&format!("/{}", name(7))), patch).await;
+    assert_eq!(found("haystack").await, [name(7)]);
+    assert_eq!(found("straw.example").await, [name(7)]);
+    assert_eq!(found("needle").await, [""; 0], "the text of before");
+    let again = r#"{"properties":{"description":"a needle"}}"#;
+    send(server.address, "PATCH", &jobs(&format!("/{}", name(7))), again).await;
+    assert_eq!(found("needle").await, [name(7)], "once");
+    send(server.address, "DELETE", &jobs(&format!("/{}", name(7))), "").await;
+    assert_eq!(found("needle").await, [""; 0]);
+}
