@@ -98,7 +98,7 @@ test("a dialog about selected jobs names the first five, counts the others, and 
   const window = await open(server);
   const { page } = window;
   const dialog = page.getByRole("dialog");
-  const names = "job-1, job-2, job-3, job-4, job-5 and 1 more.";
+  const names = "demo/job-1, demo/job-2, demo/job-3, demo/job-4, demo/job-5 and 1 more.";
   await window.go("jobs");
   for (let number = 1; number <= 6; number += 1) await page.getByRole("checkbox", { name: `Select job-${number}` }).check();
   const expected = [
@@ -114,4 +114,8 @@ test("a dialog about selected jobs names the first five, counts the others, and 
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
   }
+  for (let number = 2; number <= 6; number += 1) await page.getByRole("checkbox", { name: `Select job-${number}` }).uncheck();
+  await page.getByRole("button", { name: "Delete 1 job" }).click();
+  assert.equal((await read(dialog)).text, "demo/job-1. Its history is deleted too. This cannot be undone.");
+  await page.keyboard.press("Escape");
 });

@@ -58,6 +58,11 @@ test("a job is created by clicking, and does not run at its creation", async ({ 
   await page.getByLabel("At hours").fill("8-10");
   await previewed(page, "last Friday");
   await previewed(page, "Nothing runs by creating the job.");
+  const runOnce = page.getByLabel("Also run once when the job is created");
+  await runOnce.check();
+  await previewed(page, "Creating the job starts a run at once.");
+  await runOnce.uncheck();
+  await previewed(page, "Nothing runs by creating the job.");
   assert.deepEqual((await definition(page)).properties.recurrence.schedule, { hours: [8, 9, 10], minutes: [0], monthlyOccurrences: [{ day: "Friday", occurrence: -1 }] });
   await page.getByRole("button", { name: "Create job" }).click();
   await page.waitForURL(`${server.url}/jobs/demo/nightly`);
@@ -99,7 +104,7 @@ test("errors of the API appear beside their fields, and a failed save loses noth
   const { page } = window;
   await window.go("jobs/demo/nightly/edit");
   await page.getByLabel("At minutes").fill("75");
-  await errorOf(page, "recurrence.schedule.minutes").getByText("must be between 0 and 59 (found 75)").waitFor();
+  await errorOf(page, "recurrence.schedule.minutes").getByText("Must be between 0 and 59 (found 75)", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Save changes" }).click();
   await errorOf(page, "recurrence.schedule.minutes").waitFor();
   assert.equal(await page.getByLabel("At minutes").inputValue(), "75");

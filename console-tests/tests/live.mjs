@@ -38,6 +38,23 @@ test("rows do not move below the selection of the user", async ({ start, open })
   await page.locator("[data-row]", { hasText: "another" }).waitFor();
 });
 
+test("what is new is no longer offered once the list shows it", async ({ start, open }) => {
+  const server = await start();
+  await server.job("chosen");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  await page.getByRole("checkbox", { name: "Select chosen" }).check();
+  await server.job("another");
+  await server.run("chosen");
+  const offer = page.getByRole("button", { name: "Show what is new" });
+  await offer.waitFor();
+  await page.getByRole("button", { name: "Disable 1 job" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Disable 1 job" }).click();
+  await page.locator("[data-row]", { hasText: "chosen" }).getByText("Disabled").waitFor();
+  await offer.waitFor({ state: "detached" });
+});
+
 test("a page shows that the server is away, reconnects by itself and is current again", async ({ start, open }) => {
   const server = await start();
   await server.job("report");

@@ -105,7 +105,7 @@ export function equal(a, b) {
 const UNITS = { s: "S", sec: "S", second: "S", seconds: "S", m: "M", min: "M", minute: "M", minutes: "M", h: "H", hour: "H", hours: "H", d: "D", day: "D", days: "D" };
 
 /** `PT30S` as `30 s`; other durations as they are. */
-function durationText(value) {
+export function durationText(value) {
   const [, days, time, unit] = /^P(?:(\d+)D|T(\d+)([HMS]))$/i.exec(value) ?? [];
   if (days) return `${days} d`;
   return time ? `${time} ${{ H: "h", M: "min", S: "s" }[unit.toUpperCase()]}` : value;

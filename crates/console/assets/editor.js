@@ -2,7 +2,7 @@
 
 import * as definitions from "./definition.js";
 import { ask } from "./dialog.js";
-import { placeOf } from "./errors.js";
+import { placeOf, textAtField } from "./errors.js";
 import { showPreview } from "./preview.js";
 import { keepPageAtSessionEnd, send, sendForHeaders } from "./request.js";
 import { showTestRun } from "./test-run.js";
@@ -368,6 +368,7 @@ function onChange(event) {
   else if (retry) change(definitions.withRetryType(definition, path(retry), control.value));
   else if (control.matches("[data-frequency]")) change(definitions.withFrequency(definition, control.value), { at: "recurrence.frequency" });
   else if (control.matches("[data-month-pattern]")) change(definitions.withMonthPattern(definition, control.value));
+  else if (control.matches("[data-run-now]") && state.preview) showPreview(one("[data-preview]"), state.preview, view());
   else if (control.matches("[data-error-action]")) change(definitions.withErrorAction(definition, control.checked, stash));
 }
 
@@ -434,7 +435,7 @@ function showErrors(error, { onlyTouched }) {
       hidden += 1;
       continue;
     }
-    showError(field.element, problem.message);
+    showError(field.element, textAtField(problem));
   }
   return { other, hidden };
 }
@@ -518,12 +519,19 @@ async function preview() {
   }
 }
 
+/** Whether the new job is also to run once at its creation. */
+function runsNow() {
+  const box = one("[data-run-now]");
+  return Boolean(box?.checked && !box.closest("[hidden]"));
+}
+
 /** What the preview needs of the editor. */
 function view() {
   const { definition, base } = state;
   return {
     isNew,
     nextRun: state.nextRun,
+    runsNow: runsNow(),
     zone: definitions.zoneOf(definition, state.zone),
     changes: isNew ? [] : definitions.changes(base, definition).map((names) => names.filter((name, index) => index > 0 || name !== "properties").join(".")),
   };
@@ -627,7 +635,7 @@ async function save() {
     const headers = state.etag ? { "If-Match": state.etag } : { "If-None-Match": "*" };
     await send("PUT", currentResource(), { body: definitions.withSecrets(state.definition, state.secrets), headers });
     state.isSaved = true;
-    if (one("[data-run-now]")?.checked && !one("[data-run-now]").closest("[hidden]")) await send("POST", `${currentResource()}/run`);
+    if (runsNow()) await send("POST", `${currentResource()}/run`);
     const page = form.dataset.page || form.dataset.jobs + one("[data-collection]").value.trim().split("/").map(encodeURIComponent).join("/").replace(/^%40/, "@") + `/${encodeURIComponent(one("[data-name]").value.trim())}`;
     location.assign(page);
   } catch (error) {

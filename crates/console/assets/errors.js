@@ -1,4 +1,6 @@
-// Where an error of the API belongs in the form. Nothing here touches the page.
+// Where an error of the API belongs in the form, and its text there. Nothing here touches the page.
+
+import { durationText } from "./definition.js";
 
 /** Codes of errors about the path of the request. */
 const OF_NAME = ["InvalidResourceName"];
@@ -23,4 +25,11 @@ export function placeOf({ code, target, message }, fields) {
     if (field) return field;
   }
   return undefined;
+}
+
+/** The text of an error at its field: without the path of the member, with durations as the form shows them. */
+export function textAtField({ target, message }) {
+  const text = target && message.startsWith(`${target} `) ? message.slice(target.length + 1) : message;
+  const shown = text.replace(/\bP(?=[\dT])(?:\d+D)?(?:T[\dHMS]+)?\b/g, durationText);
+  return shown.charAt(0).toUpperCase() + shown.slice(1);
 }

@@ -8,9 +8,9 @@ import { attempt, send, tell } from "./request.js";
 const NAMES_MAX = 1000;
 /** What happens, in the dialog that asks. */
 const EFFECTS = {
-  Run: "Each runs once, in addition to its schedule.",
-  Disable: "Their schedules start nothing until somebody enables them.",
-  Delete: "Their history is deleted too. This cannot be undone.",
+  Run: { one: "It runs once, in addition to its schedule.", many: "Each runs once, in addition to its schedule." },
+  Disable: { one: "Its schedule starts nothing until somebody enables it.", many: "Their schedules start nothing until somebody enables them." },
+  Delete: { one: "Its history is deleted too. This cannot be undone.", many: "Their history is deleted too. This cannot be undone." },
 };
 const DONE = { Run: "Started", Enable: "Enabled", Disable: "Disabled", Delete: "Deleted" };
 
@@ -43,17 +43,21 @@ function showSelection() {
 
 /** The first names, and how many more there are. */
 function namesOf(resources) {
-  const names = resources.slice(0, 5).map((resource) => decodeURIComponent(resource.split("/jobs/")[1]));
+  const nameOf = (resource) => {
+    const [collection, job] = resource.split("/jobs/");
+    return [collection.split("/").at(-1), job].map(decodeURIComponent).join("/");
+  };
+  const names = resources.slice(0, 5).map(nameOf);
   const rest = resources.length - names.length;
   return `${names.join(", ")}${rest ? ` and ${rest} more` : ""}.`;
 }
 
 async function bulk(action) {
   const resources = selected();
-  const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: "Why? It is shown on each job." }];
+  const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: resources.length === 1 ? "Why? It is shown on the job." : "Why? It is shown on each job." }];
   const answer = await ask({
     title: `${action} ${jobs(resources.length)}?`,
-    text: [namesOf(resources), EFFECTS[action]].filter(Boolean).join(" "),
+    text: [namesOf(resources), EFFECTS[action]?.[resources.length === 1 ? "one" : "many"]].filter(Boolean).join(" "),
     fields,
     confirm: `${action} ${jobs(resources.length)}`,
     danger: action === "Delete",

@@ -15,6 +15,8 @@ let last = 0;
 let timer = null;
 let source = null;
 let failures = 0;
+/** New versions of the regions in use, by name: shown when the user asks for them. */
+const offered = new Map();
 
 function show(state, text) {
   const element = document.querySelector("[data-connection]");
@@ -79,21 +81,23 @@ function replace(region, fresh) {
   adopted.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
 }
 
-function offer(region, fresh) {
-  let button = document.querySelector("[data-show-new]");
-  if (!button) {
-    button = document.createElement("button");
-    button.type = "button";
-    button.className = "show-new";
-    button.dataset.showNew = "";
-    document.querySelector("main").prepend(button);
-  }
+/** Shows the button for what is offered, or removes it if there is nothing. */
+function showOffer() {
+  const shown = document.querySelector("[data-show-new]");
+  if (!offered.size) return shown?.remove();
+  if (shown) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "show-new";
+  button.dataset.showNew = "";
   button.textContent = "Show what is new";
   button.onclick = () => {
-    button.remove();
     window.scrollTo({ top: 0 });
-    replace(document.querySelector(`[data-live="${region}"]`), fresh);
+    for (const [name, fresh] of offered) replace(document.querySelector(`[data-live="${name}"]`), fresh);
+    offered.clear();
+    showOffer();
   };
+  document.querySelector("main").prepend(button);
 }
 
 /** Updates the page now. */
@@ -105,12 +109,15 @@ export async function refresh() {
   } catch {
     return;
   }
+  // An older offer would bring back what this page replaces.
+  offered.clear();
   for (const region of document.querySelectorAll("[data-live]")) {
     const fresh = page.querySelector(`[data-live="${region.dataset.live}"]`);
     if (!fresh || content(fresh).isEqualNode(content(region))) continue;
-    if (isInUse(region)) offer(region.dataset.live, fresh);
+    if (isInUse(region)) offered.set(region.dataset.live, fresh);
     else replace(region, fresh);
   }
+  showOffer();
 }
 
 function soon() {

@@ -38,7 +38,7 @@ function sentence(text, zone) {
 }
 
 /** Sentences about the effect of saving. */
-function effect(answer, { isNew, nextRun, zone, changes }) {
+function effect(answer, { isNew, nextRun, zone, changes, runsNow }) {
   const lines = [];
   const next = answer.occurrences[0];
   if (!isNew && answer.effect === "Nothing") lines.push(paragraph("soft", "Saving changes nothing."));
@@ -61,7 +61,7 @@ function effect(answer, { isNew, nextRun, zone, changes }) {
   if (answer.state === "Disabled") lines.push(paragraph("note", "The job is disabled: it does not run until it is enabled."));
   if (answer.state === "Completed" || answer.state === "Faulted") lines.push(paragraph("note", `The job is ${answer.state.toLowerCase()}: it does not run again.`));
   if (!isNew && answer.effect === "Nothing" && !answer.runsAtOnce) return lines;
-  lines.push(answer.runsAtOnce ? paragraph("note", isNew ? "Creating the job starts a run at once." : "Saving starts a run at once.") : paragraph("soft", isNew ? "Nothing runs by creating the job." : "Nothing runs by saving."));
+  lines.push(answer.runsAtOnce || runsNow ? paragraph("note", isNew ? "Creating the job starts a run at once." : "Saving starts a run at once.") : paragraph("soft", isNew ? "Nothing runs by creating the job." : "Nothing runs by saving."));
   return lines;
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Attempt {
     pub(crate) label: String,
     pub(crate) started: Instant,
     pub(crate) ended: Instant,
+    /// Whether it has not started.
+    pub(crate) is_coming: bool,
     /// DNS, connect, TLS, first byte; none were measured, or did not happen.
     pub(crate) phases: Vec<(Phase, Duration)>,
     /// Class of the colour of the outcome.
@@ -168,7 +170,11 @@ impl Waterfall {
                 let y = attempts.len() as f64 * geometry.row + 20.0;
                 ticks.push(Label { x: tick_x, y, text });
             }
-            let verb = if index == 0 { "started after" } else { "waited" };
+            let verb = match (index, attempt.is_coming) {
+                (0, _) => "started after",
+                (_, true) => "waits",
+                (_, false) => "waited",
+            };
             let waited = format!("{verb} {}", fine_duration(*wait));
             let fits = at - from >= TEXT_MIN && index > 0 && screen == ScreenWidth::Wide;
             bars.push(Bar {
@@ -288,6 +294,7 @@ mod tests {
             label: "Attempt".to_owned(),
             started: at(start),
             ended: at(start + length),
+            is_coming: false,
             phases: vec![],
             class: "f-ok",
             text: String::new(),

@@ -14,7 +14,7 @@ use crate::view::{PageRequest, Time, View};
 
 const PAGE_SIZE: usize = 50;
 /// Failed runs in a row from which a job counts as failing, as in the API.
-const FAILING_MIN: u64 = 3;
+pub(super) const FAILING_MIN: u64 = 3;
 const STATES: [&str; 5] = ["Enabled", "Failing", "Disabled", "Completed", "Faulted"];
 
 #[derive(Template)]

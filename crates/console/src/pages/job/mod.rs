@@ -18,6 +18,7 @@ pub(super) use self::facts::target;
 use self::ledger::Ledger;
 use self::runs::Runs;
 use self::schedule::Schedule;
+use super::jobs::FAILING_MIN;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, ApiFailure, Data, read};
@@ -160,7 +161,7 @@ impl<'a> Job<'a> {
             ("Enabled", "Retrying") => "Retrying".to_owned(),
             ("Enabled", "CollectionDisabled") => "Collection disabled".to_owned(),
             ("Enabled", "Paused") => "Paused".to_owned(),
-            ("Enabled", _) if self.consecutive_failures() > 0 => "Failing".to_owned(),
+            ("Enabled", _) if self.consecutive_failures() >= FAILING_MIN => "Failing".to_owned(),
             _ => own,
         }
     }

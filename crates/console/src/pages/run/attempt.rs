@@ -113,6 +113,7 @@ impl AttemptEntry {
             label: self.label.clone(),
             started: self.started?,
             ended: self.ended?,
+            is_coming: false,
             phases: self.phases.clone(),
             class: match self.mark {
                 Mark::Succeeded => "f-ok",

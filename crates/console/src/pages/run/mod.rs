@@ -3,8 +3,6 @@
 mod attempt;
 mod request;
 
-use std::time::Duration;
-
 use askama::Template;
 use kalends_recurrence::Instant;
 
@@ -199,14 +197,22 @@ fn waterfall(
             label,
             started: started.max(end).min(view.now),
             ended: view.now,
+            is_coming: false,
             phases: vec![],
             class: "f-run",
             text: "running".to_owned(),
         });
     } else if let Some(next) = row.time("nextAttemptTime").filter(|_| !bars.is_empty()) {
         let text = format!("due {}", view.time(next).relative);
-        let (started, ended) = (next, next.saturating_add(Duration::from_millis(1)));
-        bars.push(Attempt { label, started, ended, phases: vec![], class: "f-faint", text });
+        bars.push(Attempt {
+            label,
+            started: next,
+            ended: next,
+            is_coming: true,
+            phases: vec![],
+            class: "f-faint",
+            text,
+        });
     }
     let chart = |screen| Waterfall::new(scheduled, &bars, screen);
     (!bars.is_empty()).then(|| Responsive::new(chart))
