@@ -64,6 +64,8 @@ test("the editor keeps unsaved work when the session has ended, and saves it aft
     await tab.getByRole("navigation", { name: "Main" }).waitFor();
     await tab.close();
   };
+  // The editor has loaded the job.
+  await page.locator("[data-preview] .sentence").waitFor();
   await context.clearCookies();
   await cron.fill("45 4 * * *");
   await message.waitFor();
