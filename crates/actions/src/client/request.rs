@@ -100,6 +100,19 @@ impl Request {
         self.add_header(name, value)
     }
 
+    /// Adds a header of the scheduler. The caller ensures that the name is a valid one that no other header
+    /// has. Returns `false` if the value cannot be sent.
+    #[must_use]
+    pub(crate) fn append_header(&mut self, name: &'static str, value: &str) -> bool {
+        if !is_visible(value) {
+            return false;
+        }
+        let value = self.headers.append(value);
+        let name = self.headers.append(name);
+        self.headers.spans.push((name, value));
+        true
+    }
+
     /// Adds a header whose value is in the text already.
     fn add_header(&mut self, name: &str, value: Range<usize>) -> bool {
         if !is_token(name) {

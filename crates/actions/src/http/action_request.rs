@@ -73,23 +73,31 @@ impl ActionRequest {
             idempotency_key: idempotency_key(attempt),
         };
         for (name, value) in request.headers.iter().flat_map(|headers| headers.iter()) {
-            built.set_text_header(name, value)?;
+            if !is_own_header(name) {
+                built.set_text_header(name, value)?;
+            }
         }
         built.set_basic_credentials(request)?;
         let (id, span) = random_ids(entropy);
         let key = built.idempotency_key.clone();
         let (job, collection) = (&attempt.path.job, &attempt.path.collection.collection);
-        built.set_text_header("x-ms-scheduler-jobid", job.as_str())?;
-        built.set_text_header("x-ms-scheduler-jobcollection", collection.as_str())?;
-        built.set_text_header("x-ms-scheduler-region", attempt.region)?;
-        built.set_header("x-ms-scheduler-expected-execution-time", attempt.scheduled)?;
-        built.set_text_header("x-ms-client-request-id", &format_guid(id))?;
+        let scheduled = attempt.scheduled.to_string();
         // All attempts of an occurrence share one trace id: the idempotency key.
-        built.set_header("traceparent", format_args!("00-{key}-{span:016x}-01"))?;
-        built.set_text_header("idempotency-key", &key)?;
-        built.set_text_header("x-ms-execution-tag", &key)?;
-        // The client does not decompress.
-        built.set_text_header("accept-encoding", "identity")?;
+        let trace = format!("00-{key}-{span:016x}-01");
+        for (name, value) in [
+            ("x-ms-scheduler-jobid", job.as_str()),
+            ("x-ms-scheduler-jobcollection", collection.as_str()),
+            ("x-ms-scheduler-region", attempt.region),
+            ("x-ms-scheduler-expected-execution-time", &scheduled),
+            ("x-ms-client-request-id", &format_guid(id)),
+            ("traceparent", &trace),
+            ("idempotency-key", &key),
+            ("x-ms-execution-tag", &key),
+            // The client does not decompress.
+            ("accept-encoding", "identity"),
+        ] {
+            set_or_refuse(name, built.request.append_header(name, value))?;
+        }
         Ok(built)
     }
 
@@ -120,11 +128,8 @@ impl ActionRequest {
     /// job except harmless ones, its credentials and its signature.
     pub(super) fn leave_origin(&mut self, secret_headers: &SecretHeaders) {
         self.request.remove_headers(|name| {
-            let is_kept = JOB_HEADERS_KEPT
-                .iter()
-                .chain(&OWN_HEADERS)
-                .any(|kept| kept.eq_ignore_ascii_case(name));
-            !is_kept || secret_headers.contains(name)
+            let is_kept = JOB_HEADERS_KEPT.iter().any(|kept| kept.eq_ignore_ascii_case(name));
+            !(is_kept || is_own_header(name)) || secret_headers.contains(name)
         });
     }
 
@@ -162,6 +167,10 @@ impl ActionRequest {
     fn set_text_header(&mut self, name: &str, value: &str) -> Result<(), HttpActionError> {
         set_or_refuse(name, self.request.set_text_header(name, value))
     }
+}
+
+fn is_own_header(name: &str) -> bool {
+    OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 fn set_or_refuse(name: &str, is_set: bool) -> Result<(), HttpActionError> {

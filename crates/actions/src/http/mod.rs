@@ -9,6 +9,7 @@ mod error;
 mod history_message;
 mod redirect;
 mod retry_after;
+mod url_cache;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use url::Url;
 use self::action_request::ActionRequest;
 use self::error::HttpActionError;
 use self::redirect::{Origin, Redirect, RedirectDecision, RedirectError};
+use self::url_cache::UrlCache;
 use crate::client::{Client, Response};
 use crate::egress::{Destination, Identity};
 use crate::executor::{AttemptReport, AttemptRequest, PrewarmFuture};
@@ -45,11 +47,12 @@ pub(crate) struct HttpExecutor {
     tokens: TokenCache,
     signer: Option<Signer>,
     secret_headers: SecretHeaders,
+    urls: UrlCache,
 }
 
 /// The requests of an attempt: the one that is sent next, and its credentials.
 struct Exchange {
-    url: Url,
+    url: Arc<Url>,
     sent: ActionRequest,
     identity: Identity,
     token: Option<Secret>,
@@ -76,7 +79,8 @@ impl HttpExecutor {
         signer: Option<Signer>,
         secret_headers: SecretHeaders,
     ) -> HttpExecutor {
-        HttpExecutor { client, clock, entropy, tokens, signer, secret_headers }
+        let urls = UrlCache::default();
+        HttpExecutor { client, clock, entropy, tokens, signer, secret_headers, urls }
     }
 
     pub(crate) async fn execute(
@@ -85,7 +89,7 @@ impl HttpExecutor {
         request: &HttpRequest,
         context: AttemptContext<'_>,
     ) -> AttemptReport {
-        let Ok(url) = Url::parse(request.uri.as_str()) else {
+        let Some(url) = self.urls.parse(request.uri.as_str()) else {
             let message = history_message::failure("", &HttpActionError::InvalidUrl);
             return AttemptReport::failed(message);
         };
@@ -119,7 +123,7 @@ impl HttpExecutor {
             ) {
                 continue;
             }
-            let url = Url::parse(request.uri.as_str()).ok();
+            let url = self.urls.parse(request.uri.as_str());
             let to = url.and_then(|url| Destination::of_url(&url, &attempt.path.collection));
             to.into_iter().for_each(|to| *counts.entry(to).or_default() += 1);
         }
@@ -170,7 +174,7 @@ impl HttpExecutor {
                         exchange.identity = Identity::none();
                     }
                     exchange.sent.redirect_to(&to, method, body);
-                    exchange.url = to;
+                    exchange.url = Arc::new(to);
                 }
             }
         }
