@@ -1,9 +1,10 @@
 //! An in-memory, bounded cache of the jobs and runs that are due soon. It yields due entries in order
 //! of time, round-robin over collections. It can be rebuilt from the store at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
+use foldhash::HashMap;
 use kalends_recurrence::Instant;
 use kalends_store::record::{CollectionKey, JobKey, OpenRun, RunId};
 use kalends_store::{Due, DueJob};

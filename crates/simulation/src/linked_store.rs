@@ -1,6 +1,7 @@
 //! The store as seen from a node: every call passes its [`Link`].
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use kalends_domain::{
     AccessScope, CollectionPath, GroupName, GroupPath, JobName, JobPath, NewNote, NoteRecord,
@@ -229,7 +230,7 @@ impl EngineStore for Link {
         Box::pin(self.call(Access::Read, move || self.inner.due_between(from, until, limit)))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         Box::pin(self.call(Access::Read, move || self.inner.jobs_for_run(jobs)))
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{
@@ -251,19 +252,24 @@ impl EngineStore for MutantStore {
         })
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         Box::pin(async move {
-            let old = |job_for_run: JobForRun| JobForRun {
-                job: self.with_other_skip(self.outdated(job_for_run.job)),
-                enabled_since: match self.mutant {
-                    Mutant::FiresWhileCollectionDisabled | Mutant::FiresHeldRuns => Instant::MIN,
-                    _ => job_for_run.enabled_since,
-                },
-                pause: match self.mutant {
-                    Mutant::FiresHeldRuns => None,
-                    _ => job_for_run.pause,
-                },
-                ..job_for_run
+            let old = |job_for_run: Arc<JobForRun>| {
+                let job_for_run = Arc::unwrap_or_clone(job_for_run);
+                Arc::new(JobForRun {
+                    job: self.with_other_skip(self.outdated(job_for_run.job)),
+                    enabled_since: match self.mutant {
+                        Mutant::FiresWhileCollectionDisabled | Mutant::FiresHeldRuns => {
+                            Instant::MIN
+                        }
+                        _ => job_for_run.enabled_since,
+                    },
+                    pause: match self.mutant {
+                        Mutant::FiresHeldRuns => None,
+                        _ => job_for_run.pause,
+                    },
+                    ..job_for_run
+                })
             };
             let jobs = self.inner.jobs_for_run(jobs).await.map_err(|error| match error {
                 StoreError::Unreadable(jobs)

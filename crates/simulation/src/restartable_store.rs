@@ -229,7 +229,7 @@ impl EngineStore for RestartableStore {
         self.heartbeats.record_heartbeat(heartbeat)
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         let (store, unreadable) = (self.current(), self.unreadable_of(&jobs));
         Box::pin(async move {
             match unreadable {

@@ -1,5 +1,6 @@
 //! The calls of the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{HistoryEntry, Lifecycle};
@@ -25,10 +26,11 @@ pub trait EngineStore: LeaseClock + PauseState {
 
     /// Everything the engine needs to begin runs of jobs; `None` for a job that was deleted. A job
     /// whose occurrence another node began meanwhile is no longer due in it. If some of them cannot be
-    /// read, it fails with [`StoreError::Unreadable`], which names those.
+    /// read, it fails with [`StoreError::Unreadable`], which names those. Each is allocated once, by the
+    /// thread that reads it: it is large, and the engine keeps it until its run has finished.
     ///
     /// [`StoreError::Unreadable`]: crate::StoreError::Unreadable
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>>;
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>>;
 
     /// The state that the gate before an attempt checks; `None` for a job that was deleted.
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>>;

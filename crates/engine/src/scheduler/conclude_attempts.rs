@@ -61,8 +61,7 @@ pub(super) async fn read_current_jobs(
         }
         jobs => jobs?,
     };
-    let jobs: HashMap<_, _> =
-        readable.into_iter().zip(jobs.into_iter().map(|job| job.map(Arc::new))).collect();
+    let jobs: HashMap<_, _> = readable.into_iter().zip(jobs).collect();
     for current in &mut current {
         let Some(CurrentJob { gate, job_for_run }) = current else { continue };
         match jobs.get(&job_for_run.job.key) {

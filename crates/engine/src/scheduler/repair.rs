@@ -18,7 +18,8 @@ pub(super) async fn repair_never_due_job(
     now: Instant,
 ) -> Result<(), StoreError> {
     let found = store.jobs_for_run(vec![job]).await?.pop().flatten();
-    let Some(record) = found.map(|found| found.job) else { return Ok(()) };
+    let Some(found) = found else { return Ok(()) };
+    let record = &found.job;
     let definition = &record.job.definition;
     let JobState { lifecycle, due, used, .. } = record.state;
     let is_as_scanned = record.job.generation == generation

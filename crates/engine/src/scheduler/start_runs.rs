@@ -1,9 +1,9 @@
 //! Starts runs: decides due occurrences and claims runs for their next attempt.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use kalends_domain::{
     ActionRole, DueDecision, DueInput, InFlight, Lifecycle, MissedPolicy, OffTimes, Overlap,
     RunStart, StartTiming, Switch, decide_due, jittered, rule_of,

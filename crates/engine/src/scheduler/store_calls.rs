@@ -1,11 +1,12 @@
 //! Asynchronous calls to the store and the dispatch of their responses.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, SlotKey};
 use kalends_store::{
@@ -145,7 +146,7 @@ impl Scheduler {
                 // Many runs of one job share its definition.
                 let keys: BTreeSet<_> = items.iter().map(|item| item.item.job()).collect();
                 let jobs = store.jobs_for_run(keys.iter().copied().collect()).await;
-                let by_key = |(key, job): (JobKey, Option<JobForRun>)| Some((key, Arc::new(job?)));
+                let by_key = |(key, job): (JobKey, Option<_>)| Some((key, job?));
                 let jobs = jobs.map(|jobs| keys.into_iter().zip(jobs).filter_map(by_key).collect());
                 StoreResponse::JobsForRun { items, jobs }
             }));

@@ -89,7 +89,7 @@ impl EngineStore for FaultyStore {
         self.inner.due_between(from, until, limit)
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         let unreadable = self.unreadable.lock().unwrap();
         let found = jobs.iter().filter(|job| unreadable.contains(job));
         let describe = |&key| UnreadableJob { key, path: None, reason: "planned".into() };

@@ -273,7 +273,13 @@ pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
     subject.create_collection().await;
     assert_eq!(subject.job("j").await, None);
     assert_eq!(
-        subject.store.jobs_for_run(vec![job.key]).await.unwrap().remove(0).map(|found| found.job),
+        subject
+            .store
+            .jobs_for_run(vec![job.key])
+            .await
+            .unwrap()
+            .remove(0)
+            .map(|found| found.job.clone()),
         None
     );
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
@@ -285,7 +291,13 @@ pub async fn a_job_is_found_by_its_key(subject: Subject) {
     subject.create_collection().await;
     let job = subject.create_due_job("j").await;
     assert_eq!(
-        subject.store.jobs_for_run(vec![job.key]).await.unwrap().remove(0).map(|found| found.job),
+        subject
+            .store
+            .jobs_for_run(vec![job.key])
+            .await
+            .unwrap()
+            .remove(0)
+            .map(|found| found.job.clone()),
         Some(job)
     );
     assert_eq!(
@@ -295,7 +307,7 @@ pub async fn a_job_is_found_by_its_key(subject: Subject) {
             .await
             .unwrap()
             .remove(0)
-            .map(|found| found.job),
+            .map(|found| found.job.clone()),
         None
     );
 }

@@ -335,7 +335,8 @@ pub async fn the_summary_of_open_runs_counts_all_and_lists_the_first_scheduled(s
         scheduled.push(subject.begin_run(&job).await.0);
         job = subject.job("j").await.unwrap();
     }
-    let open = subject.store.jobs_for_run(vec![key]).await.unwrap().remove(0).unwrap().open;
+    let found = subject.store.jobs_for_run(vec![key]).await.unwrap().remove(0).unwrap();
+    let open = &found.open;
     assert_eq!(open.count, 2 * scheduled.len());
     scheduled.truncate(OpenRunSummary::SCHEDULED_MAX);
     let listed: Vec<_> = open.scheduled.iter().map(|run| run.id).collect();

@@ -400,7 +400,7 @@ impl EngineStore for MemoryStore {
         ready(Ok(jobs))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         let tables = self.tables();
         let job_for_run = |key: &JobKey| {
             let job = tables.job(*key)?.record.clone();
@@ -410,7 +410,7 @@ impl EngineStore for MemoryStore {
             let collection = *tables.collection_keys.get(&job.path.collection)?;
             let open = OpenRunSummary::of(tables.open_runs(*key));
             let pause = tables.pause();
-            Some(JobForRun { job, collection, location, enabled_since, open, pause })
+            Some(Arc::new(JobForRun { job, collection, location, enabled_since, open, pause }))
         };
         ready(Ok(jobs.iter().map(job_for_run).collect()))
     }

@@ -1,6 +1,7 @@
 //! Jobs in bulk, for the engine: before it starts runs and after it finishes them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kalends_domain::Switch;
 use tokio_postgres::Row;
@@ -19,7 +20,7 @@ impl PostgresStore {
     pub(super) async fn read_jobs_for_run(
         &self,
         jobs: Vec<JobKey>,
-    ) -> Result<Vec<Option<JobForRun>>, StoreError> {
+    ) -> Result<Vec<Option<Arc<JobForRun>>>, StoreError> {
         let sql = concat!(
             "SELECT ",
             job_columns!(),
@@ -63,7 +64,7 @@ impl PostgresStore {
                 both_enabled_since(job.job.enabled_since, row::at(row, "enabled_since")?);
             let (key, pause) = (job.key, pause(row)?);
             let job = JobForRun { job, collection, location, enabled_since, open, pause };
-            found.insert(key, job);
+            found.insert(key, Arc::new(job));
         }
         match unreadable.is_empty() {
             // A job with two due runs is named twice.

@@ -265,7 +265,7 @@ impl EngineStore for PostgresStore {
         Box::pin(self.unless_paused(self.read_due(from, until, limit)))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         Box::pin(self.read_jobs_for_run(jobs))
     }
 

@@ -1,8 +1,7 @@
 //! The properties of a collection that are read with each of its jobs. Many jobs share few
 //! collections.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use kalends_domain::{CollectionPath, Location};
 use kalends_recurrence::Instant;
 use rusqlite::Connection;

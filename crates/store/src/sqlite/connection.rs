@@ -21,9 +21,10 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// page that is not in their cache.
 pub(crate) const CHECKPOINT_PAGES: u32 = 1_024;
 
-/// Size to which the WAL is truncated when it is reused: a long read may have made it much longer.
-/// Larger than the WAL under load, so that its blocks are not allocated again and again.
-pub(crate) const WAL_BYTES_MAX: u64 = 32 << 20;
+/// Size to which the WAL is truncated when it is reused: a burst or a long read may have made it much
+/// longer. Larger than the WAL under a steady load, which grows a little while it is checkpointed, so
+/// that its blocks are not allocated again and again.
+pub(crate) const WAL_BYTES_MAX: u64 = 6 << 20;
 
 /// Page cache of the checkpoint connection in KiB. It reads only the schema.
 const CHECKPOINT_CACHE_KIB: u32 = 64;

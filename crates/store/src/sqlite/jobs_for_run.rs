@@ -1,6 +1,7 @@
 //! Jobs in bulk, for the engine: before it starts runs and after it finishes them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use kalends_domain::Switch;
 
@@ -20,7 +21,7 @@ pub(crate) fn jobs_for_run(
     snapshot: &Snapshot,
     codec: &DefinitionCodec,
     jobs: &[JobKey],
-) -> SqliteResult<Vec<Option<JobForRun>>> {
+) -> SqliteResult<Vec<Option<Arc<JobForRun>>>> {
     let mut collections = CollectionsOfJobs::default();
     let mut job_for_run = |key: &JobKey| {
         let found = jobs::by_key(snapshot, codec, *key, &mut collections)?;
@@ -31,7 +32,8 @@ pub(crate) fn jobs_for_run(
         let enabled_since = both_enabled_since(job.job.enabled_since, enabled_since);
         let open = runs::summary(snapshot, *key);
         let pause = snapshot.shared.pause();
-        Ok(Some(JobForRun { job, collection, location, enabled_since, open, pause }))
+        let job = JobForRun { job, collection, location, enabled_since, open, pause };
+        Ok(Some(Arc::new(job)))
     };
     let (mut found, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
     for key in jobs {

@@ -420,7 +420,7 @@ impl EngineStore for SqliteStore {
         self.read_for_engine(move |snapshot, _| due::due(snapshot, (from, until), now, limit))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<JobForRun>>> {
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         self.read_for_engine(move |snapshot, codec| {
             jobs_for_run::jobs_for_run(snapshot, codec, &jobs)
         })

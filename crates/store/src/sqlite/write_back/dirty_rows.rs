@@ -5,11 +5,12 @@
 //! so that tables and dirty rows show the same state. A version is dropped once the tables have it
 //! and no older snapshot is open.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use foldhash::HashMap;
 use kalends_recurrence::Instant;
 
 use crate::record::JobKey;

@@ -1,8 +1,9 @@
 //! All open runs in memory, as of the newest commit. The table `runs` has them as of the last
 //! flush; the change log has the later changes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use foldhash::HashMap;
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, Row, params};
 

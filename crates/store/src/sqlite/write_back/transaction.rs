@@ -4,9 +4,10 @@
 //! log. Rejected requests roll back to a savepoint, in memory as in the database; failed
 //! transactions roll back completely.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use kalends_recurrence::Instant;
 use rusqlite::Connection;
 
@@ -110,7 +111,7 @@ impl WriteTransaction {
             force_log_entry: false,
             numbers_before: end.numbers,
             savepoint: Savepoint::default(),
-            collections: HashMap::new(),
+            collections: HashMap::default(),
             changed_collections: false,
             changed_pause: None,
             has_removals: true,

@@ -166,7 +166,7 @@ fn a_stale_fencing_token_records_nothing() {
                 .await
                 .unwrap()
                 .remove(0)
-                .map(|found| found.job)
+                .map(|found| found.job.clone())
                 .unwrap()
                 .state
                 .executions,
@@ -221,7 +221,7 @@ fn concurrent_edits_do_not_lose_counter_updates_of_runs() {
                 .await
                 .unwrap()
                 .remove(0)
-                .map(|found| found.job)
+                .map(|found| found.job.clone())
                 .unwrap();
         }
         let mut editors = JoinSet::new();
@@ -247,7 +247,7 @@ fn concurrent_edits_do_not_lose_counter_updates_of_runs() {
             .await
             .unwrap()
             .remove(0)
-            .map(|found| found.job)
+            .map(|found| found.job.clone())
             .unwrap();
         assert_eq!((job.state.executions, job.state.used), (60, 60));
         assert!(job.version > 3, "no edit was concurrent");
@@ -309,7 +309,7 @@ fn nothing_begins_after_an_acknowledged_disable() {
                             .await
                             .unwrap()
                             .remove(0)
-                            .map(|found| found.job)
+                            .map(|found| found.job.clone())
                             .unwrap();
                     }
                 },
@@ -322,7 +322,7 @@ fn nothing_begins_after_an_acknowledged_disable() {
                         .await
                         .unwrap()
                         .remove(0)
-                        .map(|found| found.job)
+                        .map(|found| found.job.clone())
                         .unwrap();
                     let late = nodes[0].commit(vec![begin(&now, None)]).await.unwrap();
                     assert_eq!(late, [RunWriteResult::Stale]);

@@ -320,7 +320,12 @@ fn a_deleted_collection_disappears_at_once_and_is_removed_in_the_background() {
         assert_eq!(jobs(JobFilter::default()).await, Err(StoreError::NoCollection));
         for key in [keys[0], keys[JOBS - 1]] {
             assert_eq!(
-                store.jobs_for_run(vec![key]).await.unwrap().remove(0).map(|found| found.job),
+                store
+                    .jobs_for_run(vec![key])
+                    .await
+                    .unwrap()
+                    .remove(0)
+                    .map(|found| found.job.clone()),
                 None
             );
             assert_eq!(store.ledger(key, Instant::MIN, Instant::MAX, 10).await.unwrap(), []);
@@ -349,7 +354,7 @@ fn a_deleted_collection_disappears_at_once_and_is_removed_in_the_background() {
 
         assert!(store.delete_group(group_path("g").unwrap()).await.unwrap());
         assert_eq!(
-            store.jobs_for_run(vec![key]).await.unwrap().remove(0).map(|found| found.job),
+            store.jobs_for_run(vec![key]).await.unwrap().remove(0).map(|found| found.job.clone()),
             None
         );
         wait_for(&path, "SELECT count(*) FROM history", 0);
