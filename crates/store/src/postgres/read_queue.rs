@@ -112,6 +112,8 @@ impl ReadQueue {
         collection: &CollectionPath,
         group: &[WaitingRead],
     ) -> Result<HashMap<String, Arc<Row>>, StoreError> {
+        // The subquery hides the number of jobs from the planner, which otherwise plans the statement
+        // anew for each number.
         let sql = concat!(
             "SELECT ",
             job_columns!(),
@@ -119,7 +121,7 @@ impl ReadQueue {
             collection_status_columns!(),
             " FROM collections c JOIN groups g ON g.id = c.group_id
               LEFT JOIN (jobs j JOIN states s ON s.job = j.key)
-                ON j.collection_id = c.id AND j.job_key = ANY ($4)
+                ON j.collection_id = c.id AND j.job_key = ANY ((SELECT $4::text[])::text[])
               LEFT JOIN pause p ON true
               WHERE g.subscription_key = $1 AND g.group_key = $2 AND c.collection_key = $3"
         );
