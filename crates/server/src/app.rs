@@ -84,8 +84,10 @@ pub struct App {
     pub store: Arc<dyn ApiStore>,
     /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Source of job and request ids.
+    /// Source of job ids and secrets.
     pub entropy: Arc<dyn Entropy>,
+    /// Source of the ids of responses, which are no secrets.
+    pub id_entropy: Arc<dyn Entropy>,
     /// Settings of the API.
     pub settings: Arc<Settings>,
     /// Called after every committed edit; wakes the engine.
@@ -130,7 +132,7 @@ impl App {
     pub(crate) fn new_response_ids(&self) -> ResponseIds {
         let mut bytes = [[0; 16]; 2];
         // Without entropy the ids are all zero: they are diagnostic and need not be unique.
-        let _ = self.entropy.fill(bytes.as_flattened_mut());
+        let _ = self.id_entropy.fill(bytes.as_flattened_mut());
         let [request, correlation] = bytes.map(format_guid);
         ResponseIds { request: request.into(), correlation }
     }

@@ -99,8 +99,10 @@ impl SharedCapacity {
         client: ClientNetwork,
         caller: Option<&Arc<str>>,
     ) -> Result<CapacityPermit, CapacityExceeded> {
+        let client = Some(client).filter(|_| self.limits.per_client < self.limits.total);
+        let caller = caller.filter(|_| self.limits.per_caller < self.limits.total);
         let mut used = self.used();
-        let of_client = used.by_client.get(&client).copied().unwrap_or(0);
+        let of_client = client.and_then(|client| used.by_client.get(&client)).copied().unwrap_or(0);
         let of_caller = caller.and_then(|caller| used.by_caller.get(caller)).copied().unwrap_or(0);
         if used.total >= self.limits.total {
             return Err(CapacityExceeded::Total);
@@ -109,7 +111,9 @@ impl SharedCapacity {
             return Err(CapacityExceeded::Share);
         }
         used.total += 1;
-        used.by_client.insert(client, of_client + 1);
+        if let Some(client) = client {
+            used.by_client.insert(client, of_client + 1);
+        }
         if let Some(caller) = caller {
             used.by_caller.insert(Arc::clone(caller), of_caller + 1);
         }
@@ -126,13 +130,17 @@ impl SharedCapacity {
 #[derive(Debug)]
 pub(crate) struct CapacityPermit {
     capacity: Arc<SharedCapacity>,
-    client: ClientNetwork,
+    /// Client and caller, where they have a share.
+    client: Option<ClientNetwork>,
     caller: Option<Arc<str>>,
 }
 
 impl CapacityPermit {
     /// Counts the permit against the share of its caller, once that is known.
     fn assign(&mut self, caller: &Arc<str>) -> Result<(), CapacityExceeded> {
+        if self.capacity.limits.per_caller >= self.capacity.limits.total {
+            return Ok(());
+        }
         let mut used = self.capacity.used();
         let of_caller = used.by_caller.entry(Arc::clone(caller)).or_insert(0);
         if *of_caller >= self.capacity.limits.per_caller {
@@ -149,7 +157,9 @@ impl Drop for CapacityPermit {
     fn drop(&mut self) {
         let mut used = self.capacity.used();
         used.total = used.total.saturating_sub(1);
-        release(&mut used.by_client, self.client);
+        if let Some(client) = self.client {
+            release(&mut used.by_client, client);
+        }
         if let Some(caller) = self.caller.take() {
             release(&mut used.by_caller, caller);
         }

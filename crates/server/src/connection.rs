@@ -71,7 +71,7 @@ impl Transport {
 
 impl Connection {
     /// Handles a request, records its metrics and logs it.
-    async fn serve(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    async fn serve(&self, request: Box<Request<Incoming>>) -> Response<ResponseBody> {
         let Some(_activity) = self.activity.begin_request() else { return self.busy() };
         let _metrics = self.app.metrics.begin_request();
         let start = self.app.clock.uptime();
@@ -101,7 +101,7 @@ impl Connection {
 
     async fn handle(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Box<Request<Incoming>>,
         source: RequestSource,
     ) -> Response<ResponseBody> {
         if self.protocol == Protocol::Http2
@@ -153,6 +153,8 @@ impl Service<Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let connection = Arc::clone(&self.0);
+        // Boxed, because each of the futures that it passes through would have room for it.
+        let request = Box::new(request);
         Box::pin(async move { Ok(connection.serve(request).await) })
     }
 }

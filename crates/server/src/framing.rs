@@ -5,6 +5,8 @@
 //! together with chunked encoding, a repeated Content-Length, bare LF or CR, obsolete line folding in headers,
 //! lengths and chunk sizes that are not plain numbers. The module works on bytes and does no I/O.
 
+use memchr::memchr2;
+
 /// Bytes of one line of a head. The parser of the head has a lower limit for all of it.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a chunk-size or trailer line.
@@ -85,15 +87,31 @@ impl FramingValidator {
                     self.state = if left == 0 { State::ChunkEnd } else { State::Chunk { left } };
                     passed
                 }
-                _ => match self.take_until_line_end(rest) {
-                    0 if self.take_line_byte(byte).is_err() => break,
-                    0 => 1,
-                    plain => plain,
+                _ => match self.whole_line(rest) {
+                    Some(line) => {
+                        if self.take_line(line).is_err() {
+                            // The line feed is rejected.
+                            return bytes.len() - rest.len() + line.len() + 1;
+                        }
+                        line.len() + 2
+                    }
+                    None => match self.take_until_line_end(rest) {
+                        0 if self.take_line_byte(byte).is_err() => break,
+                        0 => 1,
+                        plain => plain,
+                    },
                 },
             };
             rest = rest.get(passed..).unwrap_or_default();
         }
         bytes.len() - rest.len()
+    }
+
+    /// The next line without its CRLF, if it is complete and valid so far: it need not be copied.
+    fn whole_line<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let end = memchr2(b'\r', b'\n', bytes).filter(|_| self.line.is_empty())?;
+        let (line, rest) = bytes.split_at_checked(end)?;
+        (rest.starts_with(b"\r\n") && line.len() < self.line_bytes_max()).then_some(line)
     }
 
     /// Consumes all bytes before the next CR or LF at once.

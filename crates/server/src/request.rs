@@ -203,7 +203,7 @@ pub(crate) async fn read_json_up_to(
 pub(crate) async fn ignore_body(request: &mut RequestContext) -> Result<(), ApiError> {
     match request.body.as_ref().is_none_or(|body| body.is_end_stream()) {
         true => Ok(()),
-        false => read_bytes(request, BodyLimit::default().bytes_max).await.map(drop),
+        false => Box::pin(read_bytes(request, BodyLimit::default().bytes_max)).await.map(drop),
     }
 }
 

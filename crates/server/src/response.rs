@@ -40,7 +40,7 @@ impl ApiResponse {
     }
 
     pub(crate) fn json(status: StatusCode, body: &Json<'_>) -> ApiResponse {
-        ApiResponse::new(status, ResponseBody::full(body.to_string()))
+        ApiResponse::new(status, ResponseBody::full(body.to_text()))
     }
 
     /// A body that is sent while it is produced. The caller sets its `Content-Type`.
@@ -86,7 +86,7 @@ impl ApiResponse {
         if let Some(cause) = &self.cause {
             tracing::error!(request = &*request, cause = &**cause, "request failed");
         }
-        let routing = format!("KALENDS:{}:{correlation}", compact(app.now()));
+        let routing = ["KALENDS:", &compact(app.now()), ":", &correlation].concat();
         let has_body = !self.body.is_empty();
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
@@ -100,7 +100,9 @@ impl ApiResponse {
             (CORRELATION_ID, HeaderValue::try_from(correlation)),
             (ROUTING_ID, HeaderValue::try_from(routing)),
         ] {
-            headers.extend(value.ok().map(|value| (name, value)));
+            if let Ok(value) = value {
+                headers.insert(name, value);
+            }
         }
         let nosniff = const { HeaderValue::from_static("nosniff") };
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
@@ -119,7 +121,9 @@ impl ApiResponse {
 
 /// `20160719T222412Z`
 fn compact(at: Instant) -> String {
-    at.whole_second().to_string().replace(['-', ':'], "")
+    let mut text = at.whole_second().to_string();
+    text.retain(|letter| letter != '-' && letter != ':');
+    text
 }
 
 /// The error of a request: status and body follow from its code and the API version.

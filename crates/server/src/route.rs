@@ -178,16 +178,38 @@ pub(crate) fn route(
     path: &str,
     default_group: &GroupPath,
 ) -> Result<Option<Route>, ErrorDetails> {
-    let mut segments = Vec::new();
-    for segment in path.strip_prefix('/').unwrap_or(path).split('/') {
-        let decoded = percent_decode_str(segment).decode_utf8();
-        let message = "The path must be percent-encoded UTF-8";
-        segments
-            .push(decoded.map_err(|_| ErrorDetails::one(ErrorCode::InvalidRequest, "", message))?);
+    let segments = path.strip_prefix('/').unwrap_or(path).split('/');
+    if !path.contains('%') {
+        let mut plain = Vec::with_capacity(SEGMENTS_TYPICAL);
+        plain.extend(segments);
+        return Segments(&plain).route(method, default_group);
     }
-    let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
-    Segments(&segments).route(method, default_group)
+    let decoded: Result<Vec<_>, _> =
+        segments.map(|segment| percent_decode_str(segment).decode_utf8()).collect();
+    let message = "The path must be percent-encoded UTF-8";
+    let decoded = decoded.map_err(|_| ErrorDetails::one(ErrorCode::InvalidRequest, "", message))?;
+    let decoded: Vec<&str> = decoded.iter().map(|segment| &**segment).collect();
+    Segments(&decoded).route(method, default_group)
 }
+
+/// Segments of the path of a job.
+const SEGMENTS_TYPICAL: usize = 10;
+
+/// Routes below `/api` that have no name in their path.
+const API_ROUTES: [(&str, Route); 12] = [
+    ("me", Route::Me),
+    ("node", Route::Node),
+    ("jobs", Route::AllJobs),
+    ("overview", Route::Overview),
+    ("attention", Route::Attention),
+    ("expected-runs", Route::ExpectedRuns),
+    ("session", Route::Session),
+    ("pause", Route::Pause),
+    ("resume", Route::Resume),
+    ("runs", Route::Runs),
+    ("run-counts", Route::RunCounts),
+    ("notes", Route::Notes),
+];
 
 struct Segments<'a>(&'a [&'a str]);
 
@@ -233,29 +255,13 @@ impl<'a> Segments<'a> {
         if let Some(screen) = Screen::of(self.0) {
             return Ok(Some(Route::Console(screen)));
         }
-        let words = [
-            ("me", Route::Me),
-            ("node", Route::Node),
-            ("jobs", Route::AllJobs),
-            ("overview", Route::Overview),
-            ("attention", Route::Attention),
-            ("expected-runs", Route::ExpectedRuns),
-            ("session", Route::Session),
-            ("pause", Route::Pause),
-            ("resume", Route::Resume),
-            ("runs", Route::Runs),
-            ("run-counts", Route::RunCounts),
-        ];
-        for (word, route) in words {
-            if self.keywords(&["api", word]) {
-                return Ok(self.is_end().then_some(route));
-            }
-        }
         if self.keywords(&["api", "collections"]) {
             return self.in_group(default_group.clone(), method);
         }
-        if self.keywords(&["api", "notes"]) {
-            return Ok(self.is_end().then_some(Route::Notes));
+        if self.keywords(&["api"]) {
+            let [word] = self.0 else { return Ok(None) };
+            let found = API_ROUTES.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(word));
+            return Ok(found.map(|(_, route)| route));
         }
         if self.keywords(&["providers", "Microsoft.Scheduler", "operations"]) {
             return Ok(self.is_end().then_some(Route::Operations));

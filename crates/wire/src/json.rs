@@ -11,10 +11,13 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::error::ErrorDetails;
 use crate::error_code::ErrorCode;
+use crate::json_text::write_value;
 use crate::node::JsonPath;
 
 /// Bodies of this API nest at most eight levels deep.
 const DEPTH_MAX: usize = 16;
+/// Bytes of a typical document, the first allocation of its text.
+const TEXT_BYTES_TYPICAL: usize = 1_000;
 /// Bytes of a member's name; not less than the limit of all headers of a request together.
 const NAME_BYTES_MAX: usize = 4_096;
 
@@ -89,21 +92,14 @@ impl<'a> Json<'a> {
 
     /// Returns the size as compact JSON, in bytes.
     pub fn compact_bytes(&self) -> usize {
-        struct Count(usize);
-        impl std::io::Write for Count {
-            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-                self.0 += bytes.len();
-                Ok(bytes.len())
-            }
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let mut count = Count(0);
-        match serde_json::to_writer(&mut count, self) {
-            Ok(()) => count.0,
-            Err(_) => usize::MAX,
-        }
+        self.to_text().len()
+    }
+
+    /// Returns compact JSON: no whitespace, and only the escapes that JSON requires.
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(TEXT_BYTES_TYPICAL);
+        write_value(self, &mut text);
+        text
     }
 
     /// Names the type of the value in error messages.
@@ -221,11 +217,10 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// Compact JSON: no whitespace, and only the escapes that JSON requires.
+/// See [`Json::to_text`].
 impl fmt::Display for Json<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = serde_json::to_string(self).map_err(|_| fmt::Error)?;
-        f.write_str(&text)
+        f.write_str(&self.to_text())
     }
 }
 

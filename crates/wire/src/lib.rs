@@ -25,6 +25,7 @@ mod history;
 mod id;
 mod job;
 mod json;
+mod json_text;
 mod list;
 mod next;
 mod node;

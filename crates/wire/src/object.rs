@@ -6,13 +6,16 @@ use kalends_recurrence::Instant;
 
 use crate::json::{Json, Number};
 
+/// Members of a typical object, for which it is allocated once.
+const MEMBERS_TYPICAL: usize = 8;
+
 /// Members of an object under construction.
 #[derive(Default)]
 pub(crate) struct ObjectBuilder<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> ObjectBuilder<'a> {
     pub(crate) fn new() -> ObjectBuilder<'a> {
-        ObjectBuilder::default()
+        ObjectBuilder(Vec::with_capacity(MEMBERS_TYPICAL))
     }
 
     pub(crate) fn put(

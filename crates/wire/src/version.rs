@@ -32,16 +32,17 @@ impl Version {
 
     /// Parses the query parameter `api-version`, case-insensitively.
     pub fn from_query(text: Option<&str>) -> Result<Version, ErrorDetails> {
-        let supported = Version::ALL.map(Version::as_str).join(", ");
+        let supported = || Version::ALL.map(Version::as_str).join(", ");
         let reject = |code, message| Err(ErrorDetails::one(code, "api-version", message));
         let Some(text) = text.filter(|text| !text.is_empty()) else {
-            let message = format!("is missing from the query; supported versions are {supported}");
+            let message =
+                format!("is missing from the query; supported versions are {}", supported());
             return reject(ErrorCode::MissingApiVersionParameter, message);
         };
         match Version::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text)) {
             Some(version) => Ok(version),
             None => {
-                let message = format!("must be one of {supported} (found {})", quoted(text));
+                let message = format!("must be one of {} (found {})", supported(), quoted(text));
                 reject(ErrorCode::InvalidApiVersionParameter, message)
             }
         }

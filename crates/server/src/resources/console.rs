@@ -114,7 +114,7 @@ struct CallerApi {
     app: Arc<App>,
     caller: Caller,
     source: RequestSource,
-    entry: AuditEntry,
+    entry: Arc<AuditEntry>,
     headers: HeaderMap,
     slot: Arc<RequestSlot>,
 }
@@ -153,6 +153,6 @@ impl CallerApi {
             body: None,
             slot: Arc::clone(&self.slot),
         };
-        dispatch(request, route).await
+        dispatch(Box::new(request), route).await
     }
 }

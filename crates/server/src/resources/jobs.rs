@@ -51,7 +51,7 @@ pub(super) async fn list(request: RequestContext, path: CollectionPath) -> Handl
     Ok(ApiResponse::json(StatusCode::OK, &write_list(values, next.as_deref())))
 }
 
-pub(super) async fn get(request: RequestContext, path: JobPath) -> HandlerResult {
+pub(super) async fn get(request: &RequestContext, path: JobPath) -> HandlerResult {
     let version = request.query.version()?;
     let (job, state) = find(&request.app, &path).await?;
     Ok(job_response(StatusCode::OK, &job, state, &request.app, version))

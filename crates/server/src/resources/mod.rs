@@ -68,7 +68,7 @@ pub(crate) struct RequestContext {
     /// The request as its client sent it.
     pub(crate) source: RequestSource,
     /// Audit entry of the request.
-    pub(crate) entry: AuditEntry,
+    pub(crate) entry: Arc<AuditEntry>,
     pub(crate) method: Method,
     pub(crate) path: Arc<str>,
     pub(crate) query: Query,
@@ -82,7 +82,7 @@ type HandlerResult = Result<ApiResponse, ApiError>;
 
 /// Facts for the audit log, collected while a request is processed.
 struct AuditTrace {
-    entry: AuditEntry,
+    entry: Arc<AuditEntry>,
     is_write: bool,
     /// Whether the caller lacked the permission: the response is 403, or 404 to hide the resource.
     is_denied: bool,
@@ -91,7 +91,7 @@ struct AuditTrace {
 }
 
 impl AuditTrace {
-    fn new(entry: AuditEntry) -> AuditTrace {
+    fn new(entry: Arc<AuditEntry>) -> AuditTrace {
         AuditTrace { entry, is_write: false, is_denied: false, refusal: None }
     }
 
@@ -105,22 +105,52 @@ impl AuditTrace {
     }
 }
 
-/// A request before it is processed.
+/// A request before it is processed. Boxed, because every future that it passes through would have
+/// room for it.
 struct ArrivedRequest {
     source: RequestSource,
     route: Result<Option<Route>, ErrorDetails>,
-    request: Request<Incoming>,
+    parts: Parts,
+    body: Incoming,
     slot: Arc<RequestSlot>,
+}
+
+impl ArrivedRequest {
+    /// The request for its handler, and its route.
+    fn into_context(
+        self: Box<ArrivedRequest>,
+        app: &Arc<App>,
+        caller: Caller,
+        query: Result<Query, ErrorDetails>,
+        trace: &AuditTrace,
+    ) -> Result<(Box<RequestContext>, Route), ApiError> {
+        let ArrivedRequest { source, route, parts, body, slot } = *self;
+        let path = Arc::clone(&trace.entry.path);
+        let route = route?.ok_or_else(|| no_such_path(&path))?;
+        let request = RequestContext {
+            app: Arc::clone(app),
+            caller,
+            source,
+            entry: Arc::clone(&trace.entry),
+            method: parts.method,
+            path,
+            query: query?,
+            headers: parts.headers,
+            body: Some(body),
+            slot,
+        };
+        Ok((Box::new(request), route))
+    }
 }
 
 /// Handles a request.
 pub(crate) async fn handle(
     app: &Arc<App>,
     RequestOrigin { source, protocol, slot, permit }: RequestOrigin,
-    request: Request<Incoming>,
+    request: Box<Request<Incoming>>,
 ) -> Response<ResponseBody> {
     let ids = app.new_response_ids();
-    let entry = AuditEntry {
+    let entry = Arc::new(AuditEntry {
         time: app.now(),
         request: Arc::clone(&ids.request),
         caller: app.access.is_single_user().then(Caller::single_user),
@@ -130,16 +160,19 @@ pub(crate) async fn handle(
         path: request.uri().path().into(),
         status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
         refusals: None,
-    };
+    });
     let is_write = !request.method().is_safe();
     let route = route(request.method(), request.uri().path(), &app.settings.default_group);
     let is_fast = !is_write && matches!(&route, Ok(Some(route)) if route.is_fast_read());
     // An HTTP/2 client can reset a stream, which drops this future, and keep its connection.
     let runs_inline = is_fast && protocol == Protocol::Http1;
+    let (parts, body) = request.into_parts();
+    let arrived = Box::new(ArrivedRequest { source, route, parts, body, slot });
+    // Reads that fail are not in the audit log.
+    let entry_after_panic = (!runs_inline).then(|| Arc::clone(&entry));
+    let work = process_and_audit(Arc::clone(app), entry, arrived, permit);
     // Other requests run in their own task: if the client disconnects, an edit is still completed,
     // and a search holds its slot until it ends. A panic becomes a 500 either way.
-    let arrived = ArrivedRequest { source, route, request, slot };
-    let work = process_and_audit(Arc::clone(app), entry.clone(), arrived, permit);
     let processed = if runs_inline {
         AssertUnwindSafe(work).catch_unwind().await.map_err(|_| "it panicked".to_owned())
     } else {
@@ -148,8 +181,10 @@ pub(crate) async fn handle(
     let response = match processed {
         Ok(response) => response,
         Err(error) => {
-            let trace = AuditTrace { is_write, ..AuditTrace::new(entry) };
-            audit(app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
+            if let Some(entry) = entry_after_panic {
+                let trace = AuditTrace { is_write, ..AuditTrace::new(entry) };
+                audit(app, trace, StatusCode::INTERNAL_SERVER_ERROR).await;
+            }
             ApiError::internal(error).response(Version::V2016_03_01)
         }
     };
@@ -158,8 +193,8 @@ pub(crate) async fn handle(
 
 async fn process_and_audit(
     app: Arc<App>,
-    entry: AuditEntry,
-    arrived: ArrivedRequest,
+    entry: Arc<AuditEntry>,
+    arrived: Box<ArrivedRequest>,
     _permit: ConnectionPermit,
 ) -> ApiResponse {
     // Held until the audit entry is written.
@@ -179,37 +214,42 @@ async fn audit(app: &App, trace: AuditTrace, status: StatusCode) {
         false if trace.is_denied || denials.contains(&status) => Wait::UntilQueued,
         false => return,
     };
-    let entry = AuditEntry { status: status.as_u16(), ..trace.entry };
-    match trace.refusal {
-        Some((source, reason)) => app.access.audit.write_refusal(source, reason, entry).await,
-        None => app.access.audit.write(&entry, wait).await,
-    }
+    let entry = AuditEntry { status: status.as_u16(), ..Arc::unwrap_or_clone(trace.entry) };
+    // Boxed like the arms of `dispatch`.
+    Box::pin(async {
+        match trace.refusal {
+            Some((source, reason)) => app.access.audit.write_refusal(source, reason, entry).await,
+            None => app.access.audit.write(&entry, wait).await,
+        }
+    })
+    .await;
 }
 
 /// Authenticates the caller of a request, counts the request against rate limits and executes it.
-async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace) -> ApiResponse {
-    let ArrivedRequest { source, route, request, slot } = arrived;
-    let (parts, body) = request.into_parts();
-    let form = PathForm::of(parts.uri.path());
-    let query = Query::read(parts.uri.query().unwrap_or(""), form);
+async fn process(
+    app: &Arc<App>,
+    arrived: Box<ArrivedRequest>,
+    trace: &mut AuditTrace,
+) -> ApiResponse {
+    let Parts { method, uri, headers, .. } = &arrived.parts;
+    let query = Query::read(uri.query().unwrap_or(""), PathForm::of(uri.path()));
     // Errors have the form of the requested API version, where that can be parsed.
     let version = query.as_ref().ok().and_then(|query| query.version().ok());
     let version = version.unwrap_or(Version::V2016_03_01);
-    let Parts { method, uri, headers, .. } = parts;
-    if let Err(errors) = origin_policy::check(&app.settings.hosts, &method, &uri, &source, &headers)
-    {
+    let ArrivedRequest { source, route, slot, .. } = &*arrived;
+    if let Err(errors) = origin_policy::check(&app.settings.hosts, method, uri, source, headers) {
         trace.refuse(None, errors.code());
         return ApiError::from(errors).response(version);
     }
     let known_route = route.as_ref().ok().and_then(Option::as_ref);
-    let known_route = known_route.map(|route| authorization::requirement(route, &method));
+    let known_route = known_route.map(|route| authorization::requirement(route, method));
     let (requirement, operation) = match known_route {
         Some((requirement, operation)) => (requirement, Some(operation)),
         // An unknown path returns 404 to authenticated callers only.
         None => (Requirement::Token, None),
     };
-    trace.entry.operation = operation;
-    let is_probe = matches!(&route, Ok(Some(Route::Live | Route::Ready | Route::Metrics)));
+    Arc::make_mut(&mut trace.entry).operation = operation;
+    let is_probe = matches!(route, Ok(Some(Route::Live | Route::Ready | Route::Metrics)));
     let busy = |exceeded: CapacityExceeded| {
         app.metrics.request_rejected();
         ApiError::from(exceeded).response(version)
@@ -217,21 +257,20 @@ async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace
     if !is_probe && let Err(exceeded) = slot.enter() {
         return busy(exceeded);
     }
-    let access = &app.access;
-    let caller = access.authenticate(app, &source, &method, &headers, &requirement, &slot).await;
+    let caller = app.access.authenticate(app, source, method, headers, &requirement, slot).await;
     let caller = match caller {
         Ok(caller) => caller,
         Err(error) => {
             app.health.request_failed(&error);
             trace.refuse(None, error.code());
-            return match &route {
-                Ok(Some(Route::Console(_))) => console::to_sign_in(&uri, &error),
+            return match route {
+                Ok(Some(Route::Console(_))) => console::to_sign_in(uri, &error),
                 _ => error.response(version),
             };
         }
     };
-    trace.entry.caller = Some(caller.clone());
-    let remaining = match app.access.count_request(app, &caller, &method, &requirement) {
+    Arc::make_mut(&mut trace.entry).caller = Some(caller.clone());
+    let remaining = match app.access.count_request(app, &caller, method, &requirement) {
         Ok(remaining) => remaining,
         Err(error) => {
             trace.refuse(Some(&caller), error.code());
@@ -241,34 +280,16 @@ async fn process(app: &Arc<App>, arrived: ArrivedRequest, trace: &mut AuditTrace
     if let Err(exceeded) = slot.assign(&caller.id) {
         return busy(exceeded);
     }
-    let (app, entry, body) = (Arc::clone(app), trace.entry.clone(), Some(body));
-    let path = Arc::clone(&entry.path);
-    let context = move |query| RequestContext {
-        app,
-        caller,
-        source,
-        entry,
-        method,
-        path,
-        query,
-        headers,
-        body,
-        slot,
-    };
-    let response = match route.map_err(ApiError::from) {
-        Ok(None) => no_such_path(uri.path()).response(version),
-        Ok(Some(route)) => match query.map(context) {
-            Ok(request) => execute(request, route, requirement, version, trace).await,
-            Err(errors) => ApiError::from(errors).response(version),
-        },
+    let executed = match arrived.into_context(app, caller, query, trace) {
+        Ok((request, route)) => execute(request, route, requirement, version, trace).await,
         Err(error) => error.response(version),
     };
-    response.with_remaining(remaining)
+    executed.with_remaining(remaining)
 }
 
 /// Checks method and permissions, and calls the handler of the route.
 async fn execute(
-    request: RequestContext,
+    request: Box<RequestContext>,
     route: Route,
     requirement: Requirement,
     version: Version,
@@ -297,7 +318,7 @@ async fn execute(
     })
 }
 
-async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
+async fn dispatch(mut request: Box<RequestContext>, route: Route) -> HandlerResult {
     if !route.reads_body(&request.method) {
         ignore_body(&mut request).await?;
     }
@@ -307,22 +328,22 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
     }
     // Boxed except for GET of a job, so that the future of the hot path stays small.
     match route {
-        Route::Console(screen) => Box::pin(console::page(request, screen)).await,
+        Route::Console(screen) => Box::pin(console::page(*request, screen)).await,
         Route::Asset(asset) => Ok(console::asset(asset)),
         Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
-        Route::Ready => Ok(health::ready(&request.app).await),
-        Route::Metrics => Ok(metrics::page(&request.app).await),
-        Route::Session => Box::pin(session::change(request)).await,
-        Route::SignIn(SignInStep::Begin) => Box::pin(sign_in::begin(request)).await,
-        Route::SignIn(SignInStep::Finish) => Box::pin(sign_in::finish(request)).await,
-        Route::Events => Box::pin(events::stream(request)).await,
+        Route::Ready => Ok(Box::pin(health::ready(&request.app)).await),
+        Route::Metrics => Ok(Box::pin(metrics::page(&request.app)).await),
+        Route::Session => Box::pin(session::change(*request)).await,
+        Route::SignIn(SignInStep::Begin) => Box::pin(sign_in::begin(*request)).await,
+        Route::SignIn(SignInStep::Finish) => Box::pin(sign_in::finish(*request)).await,
+        Route::Events => Box::pin(events::stream(*request)).await,
         Route::OpenApi => Ok(openapi::document()),
         Route::Me => me::describe(&request),
-        Route::Node => Box::pin(node::describe(request)).await,
-        Route::Pause => Box::pin(pause::pause(request)).await,
-        Route::Resume => Box::pin(pause::resume(request)).await,
-        Route::Runs => Box::pin(runs::list(request)).await,
-        Route::RunCounts => Box::pin(run_counts::get(request)).await,
+        Route::Node => Box::pin(node::describe(*request)).await,
+        Route::Pause => Box::pin(pause::pause(*request)).await,
+        Route::Resume => Box::pin(pause::resume(*request)).await,
+        Route::Runs => Box::pin(runs::list(*request)).await,
+        Route::RunCounts => Box::pin(run_counts::get(*request)).await,
         Route::Operations => Ok(providers::operations()),
         Route::MetadataEndpoints => Ok(providers::endpoints(&request)),
         Route::Subscriptions => {
@@ -332,38 +353,38 @@ async fn dispatch(mut request: RequestContext, route: Route) -> HandlerResult {
         Route::Provider { subscription } | Route::Register { subscription } => {
             Ok(providers::provider(&subscription))
         }
-        Route::Groups { subscription } => Box::pin(groups::list(request, subscription)).await,
-        Route::Group(path) => Box::pin(groups::one(request, path)).await,
+        Route::Groups { subscription } => Box::pin(groups::list(*request, subscription)).await,
+        Route::Group(path) => Box::pin(groups::one(*request, path)).await,
         Route::CollectionsOfSubscription(subscription) => {
             let scope = kalends_store::Scope::Subscription(subscription);
-            Box::pin(collections::list(request, scope)).await
+            Box::pin(collections::list(*request, scope)).await
         }
         Route::CollectionsOfGroup(group) => {
-            Box::pin(collections::list(request, kalends_store::Scope::Group(group))).await
+            Box::pin(collections::list(*request, kalends_store::Scope::Group(group))).await
         }
-        Route::Collection(path) => Box::pin(collections::one(request, path)).await,
+        Route::Collection(path) => Box::pin(collections::one(*request, path)).await,
         Route::SwitchCollection { collection, on } => {
-            Box::pin(collections::switch(request, collection, on)).await
+            Box::pin(collections::switch(*request, collection, on)).await
         }
-        Route::Overview => Box::pin(overview::overview(request)).await,
-        Route::Attention => Box::pin(overview::attention(request)).await,
-        Route::ExpectedRuns => Box::pin(overview::expected_runs(request)).await,
-        Route::AllJobs => Box::pin(all_jobs::list(request)).await,
-        Route::Jobs(path) => Box::pin(jobs::list(request, path)).await,
-        Route::Bulk(path) => Box::pin(bulk::edit(request, path)).await,
-        Route::BulkPreview(path) => Box::pin(bulk_preview::preview(request, path)).await,
-        Route::Job(path) if request.method == Method::GET => jobs::get(request, path).await,
-        Route::Job(path) => Box::pin(jobs::change(request, path)).await,
-        Route::Run(path) => Box::pin(jobs::run(request, path)).await,
-        Route::Skip(path) => Box::pin(skip::skip(request, path)).await,
-        Route::Preview(path) => Box::pin(preview::preview(request, path)).await,
-        Route::TestRun(path) => Box::pin(test_run::test_run(request, path)).await,
-        Route::History(path) => Box::pin(history::list(request, path)).await,
-        Route::Occurrences(path) => Box::pin(occurrences::list(request, path)).await,
-        Route::Explain(path) => Box::pin(explain::explain(request, path)).await,
-        Route::Statistics(path) => Box::pin(statistics::get(request, path)).await,
-        Route::NotesOfJob(path) => Box::pin(notes::of_job(request, path)).await,
-        Route::Notes => Box::pin(notes::list(request)).await,
+        Route::Overview => Box::pin(overview::overview(*request)).await,
+        Route::Attention => Box::pin(overview::attention(*request)).await,
+        Route::ExpectedRuns => Box::pin(overview::expected_runs(*request)).await,
+        Route::AllJobs => Box::pin(all_jobs::list(*request)).await,
+        Route::Jobs(path) => Box::pin(jobs::list(*request, path)).await,
+        Route::Bulk(path) => Box::pin(bulk::edit(*request, path)).await,
+        Route::BulkPreview(path) => Box::pin(bulk_preview::preview(*request, path)).await,
+        Route::Job(path) if request.method == Method::GET => jobs::get(&request, path).await,
+        Route::Job(path) => Box::pin(jobs::change(*request, path)).await,
+        Route::Run(path) => Box::pin(jobs::run(*request, path)).await,
+        Route::Skip(path) => Box::pin(skip::skip(*request, path)).await,
+        Route::Preview(path) => Box::pin(preview::preview(*request, path)).await,
+        Route::TestRun(path) => Box::pin(test_run::test_run(*request, path)).await,
+        Route::History(path) => Box::pin(history::list(*request, path)).await,
+        Route::Occurrences(path) => Box::pin(occurrences::list(*request, path)).await,
+        Route::Explain(path) => Box::pin(explain::explain(*request, path)).await,
+        Route::Statistics(path) => Box::pin(statistics::get(*request, path)).await,
+        Route::NotesOfJob(path) => Box::pin(notes::of_job(*request, path)).await,
+        Route::Notes => Box::pin(notes::list(*request)).await,
     }
 }
 

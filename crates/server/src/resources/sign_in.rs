@@ -140,7 +140,7 @@ async fn audit(request: &RequestContext, finished: &FinishedSignIn) {
     match finished {
         Ok((caller, _)) => {
             let (caller, status) = (Some(caller.clone()), StatusCode::SEE_OTHER.as_u16());
-            let entry = AuditEntry { caller, status, ..request.entry.clone() };
+            let entry = AuditEntry { caller, status, ..AuditEntry::clone(&request.entry) };
             audit.write(&entry, Wait::UntilWritten).await;
         }
         Err(failure) => {
@@ -151,7 +151,7 @@ async fn audit(request: &RequestContext, finished: &FinishedSignIn) {
                 _ => (StatusCode::UNAUTHORIZED, ErrorCode::AuthenticationFailed),
             };
             let status = status.as_u16();
-            let entry = AuditEntry { caller: None, status, ..request.entry.clone() };
+            let entry = AuditEntry { caller: None, status, ..AuditEntry::clone(&request.entry) };
             let source = format!("address:{}", ClientNetwork::from(request.source.client));
             audit.write_refusal(source.into(), code, entry).await;
         }

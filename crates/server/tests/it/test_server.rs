@@ -70,6 +70,7 @@ async fn start_full(
         health: Arc::new(health),
         position_key: PositionKey::new(&[7; 32]),
         on_edit: Arc::new(|| {}),
+        id_entropy: entropy.clone(),
         entropy,
         events: EventSubscriptions::new(&access),
         test_runs: TestRuns::new(None, LONG, &access),

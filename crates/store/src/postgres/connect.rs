@@ -15,6 +15,7 @@ use crate::error::StoreError;
 use crate::postgres::edit_jobs::EditQueue;
 use crate::postgres::lease_floor::LeaseFloor;
 use crate::postgres::notify::{Listener, listen};
+use crate::postgres::read_queue::ReadQueue;
 use crate::postgres::transaction::Database;
 use crate::postgres::{PostgresSettings, migrate};
 use crate::stored_form::DefinitionCodec;
@@ -37,6 +38,8 @@ pub struct PostgresStore {
     pub(super) lease_floor: Option<LeaseFloor>,
     /// Edits of jobs that wait for a transaction.
     pub(super) edits: Arc<EditQueue>,
+    /// Reads of jobs that wait for a statement.
+    pub(super) reads: Arc<ReadQueue>,
     engine_pool: Pool,
 }
 
@@ -88,6 +91,7 @@ impl PostgresStore {
         let database = Database { pool: pool(settings.connections_max)?, settings };
         let (codec, listener) = (Arc::new(codec), Arc::new(listener));
         let edits = EditQueue::new(database.clone(), Arc::clone(&codec), Arc::clone(&listener));
+        let reads = ReadQueue::new(database.clone());
         Ok(PostgresStore {
             database,
             codec,
@@ -95,6 +99,7 @@ impl PostgresStore {
             due_searches: AtomicU32::new(0),
             lease_floor: None,
             edits,
+            reads,
             engine_pool: pool(settings.engine_connections_max)?,
         })
     }
@@ -110,6 +115,7 @@ impl PostgresStore {
             due_searches: AtomicU32::new(0),
             lease_floor: Some(LeaseFloor::new()),
             edits: Arc::clone(&self.edits),
+            reads: Arc::clone(&self.reads),
             engine_pool: self.engine_pool.clone(),
         }
     }

@@ -6,6 +6,7 @@
 //! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
 //! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `notes`, `tokens`, `sessions` | reads, one statement each, and edits of groups and tokens |
+//! | `read_queue` | concurrent reads of jobs in one statement |
 //! | `edit_jobs`, `edit_collection` | edits that the caller decides while their rows are locked; those of jobs in groups |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
 //! | `heartbeat` | nodes in service |
@@ -55,6 +56,7 @@ mod overview_scan;
 mod pause;
 mod probe;
 mod prune;
+mod read_queue;
 mod removal;
 mod renew_leases;
 mod row;

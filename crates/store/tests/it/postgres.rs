@@ -11,6 +11,7 @@ mod dump;
 mod edit_groups;
 mod equivalence;
 mod failures;
+mod read_groups;
 mod sample;
 mod schema;
 mod secrets;
