@@ -11,6 +11,7 @@ mod dump;
 mod edit_groups;
 mod equivalence;
 mod failures;
+mod row_cache;
 mod sample;
 mod schema;
 mod secrets;
