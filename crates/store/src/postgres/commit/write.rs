@@ -34,7 +34,7 @@ pub(super) async fn write(
     for (collection, due) in lowered {
         lower_due_floor(transaction, collection, Some(due)).await?;
     }
-    // States first: whoever waits for their locks holds none of the others.
+    // States first: a transaction that waits for their locks holds none of the others.
     let (.., version) = tokio::try_join!(
         biased;
         write_states(transaction, &states, &history),
