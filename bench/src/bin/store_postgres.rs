@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use kalends_bench::peers::processor::{parent_of, seconds_of_tree};
 use kalends_domain::{
     Action, ActionRole, AttemptStatus, Collection, CollectionName, CollectionPath, CollectionState,
     Extensions, GroupName, GroupPath, HistoryEntry, HttpRequest, JobDefinition, JobName, JobPath,
@@ -103,15 +104,25 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
         store.jobs(path("j")?.collection, JobFilter::default(), page, SCAN_MAX).await?;
     }
     told("list, a page of 100", timer, TIMES);
-    let mut spent = [Duration::ZERO; 3];
+    let engine = store.for_engine();
+    let server = server_process(url).await?;
+    let mut spent = [Duration::ZERO; 5];
     let mut begun_in_all = 0;
+    let before = (seconds_of_tree(server)?, seconds_of_tree(std::process::id())?);
     for _ in 0..TIMES {
         let timer = Stopwatch::start();
-        let due = store.due(Instant::MAX, BATCH).await?;
+        let due = engine.due(Instant::MAX, BATCH).await?;
         spent[0] += timer.elapsed();
+        let keys: Vec<_> = due.iter().map(|due| due.on.job).collect();
         let timer = Stopwatch::start();
-        let begun = store.commit(due.iter().map(|due| begin(&due.on)).collect()).await?;
+        engine.jobs_for_run(keys.clone()).await?;
         spent[1] += timer.elapsed();
+        let timer = Stopwatch::start();
+        let begun = engine.commit(due.iter().map(|due| begin(&due.on)).collect()).await?;
+        spent[2] += timer.elapsed();
+        let timer = Stopwatch::start();
+        engine.gate_states(keys).await?;
+        spent[3] += timer.elapsed();
         let finishes = begun.iter().map(|answer| match *answer {
             RunWriteResult::Begun { run, claim: Some(claim) } => Ok(finish(run, claim.token)),
             answer => bail!("{answer:?}"),
@@ -119,12 +130,24 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
         let finishes = finishes.collect::<anyhow::Result<Vec<_>>>()?;
         begun_in_all += finishes.len();
         let timer = Stopwatch::start();
-        store.commit(finishes).await?;
-        spent[2] += timer.elapsed();
+        engine.commit(finishes).await?;
+        spent[4] += timer.elapsed();
     }
-    let names = ["due, for one job", "begin, in commits of 500", "finish, in commits of 500"];
+    let names = [
+        "due, for one job",
+        "jobs for runs, for one job",
+        "begin, in commits of 500",
+        "gate, for one job",
+        "finish, in commits of 500",
+    ];
     for (name, spent) in names.into_iter().zip(spent) {
         println!("{:>10.1} µs {name}", spent.as_secs_f64() * 1e6 / begun_in_all as f64);
+    }
+    let after = (seconds_of_tree(server)?, seconds_of_tree(std::process::id())?);
+    for (name, spent) in
+        [("the database", after.0 - before.0), ("the store", after.1 - before.1)]
+    {
+        println!("{:>10.1} µs of the processor for a run, {name}", spent * 1e6 / begun_in_all as f64);
     }
     let wrong = store.check().await?;
     if !wrong.is_empty() {
@@ -135,6 +158,14 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
 
 fn told(name: &str, timer: Stopwatch, times: usize) {
     println!("{:>10.1} µs {name}", timer.elapsed().as_secs_f64() * 1e6 / times as f64);
+}
+
+/// Process id of the database server.
+async fn server_process(url: &str) -> anyhow::Result<u32> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(connection);
+    let backend: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
+    parent_of(backend.unsigned_abs()).context("the server has no process")
 }
 
 /// Copies the job until there are `jobs` of them and returns the size of the tables in bytes.

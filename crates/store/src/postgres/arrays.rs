@@ -4,7 +4,6 @@
 use kalends_recurrence::Instant;
 use tokio_postgres::types::ToSql;
 
-use crate::error::StoreError;
 use crate::postgres::code::Code;
 use crate::postgres::error::PostgresError;
 use crate::postgres::transaction::{Transaction, execute};
@@ -68,7 +67,7 @@ pub(super) fn check_number(
         true => Ok(()),
         false => {
             let message = format!("{written} of {number} {what} were there to be written");
-            Err(StoreError::Failed(message).into())
+            Err(PostgresError::Changed(message))
         }
     }
 }

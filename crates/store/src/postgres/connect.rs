@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use deadpool::managed::QueueMode;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio::sync::watch;
 use tokio_postgres::config::Host;
@@ -12,6 +13,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::error::StoreError;
+use crate::postgres::commit::RowCache;
 use crate::postgres::edit_jobs::EditQueue;
 use crate::postgres::lease_floor::LeaseFloor;
 use crate::postgres::notify::{Listener, listen};
@@ -36,6 +38,8 @@ pub struct PostgresStore {
     pub(super) due_searches: AtomicU32,
     /// The lower bound of leases; only for the engine.
     pub(super) lease_floor: Option<LeaseFloor>,
+    /// Rows that commits need not read again.
+    pub(super) row_cache: Arc<RowCache>,
     /// Edits of jobs that wait for a transaction.
     pub(super) edits: Arc<EditQueue>,
     /// Reads of jobs that wait for a statement.
@@ -77,10 +81,12 @@ impl PostgresStore {
         let config = config(url, &settings)?;
         migrate::migrate(&config, &settings, tls.clone(), &codec).await?;
         let listener = listen(config.clone(), settings, tls.clone());
-        let pool = |connections_max| {
+        let pool = |config: Config, connections_max| {
             let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-            Pool::builder(Manager::from_config(config.clone(), tls.clone(), manager_config))
+            Pool::builder(Manager::from_config(config, tls.clone(), manager_config))
                 .max_size(connections_max)
+                // As few connections as possible: each of them prepares and plans statements anew.
+                .queue_mode(QueueMode::Lifo)
                 .runtime(Runtime::Tokio1)
                 .wait_timeout(Some(settings.deadline))
                 .create_timeout(Some(settings.connect_deadline))
@@ -88,7 +94,8 @@ impl PostgresStore {
                 .build()
                 .map_err(|error| StoreError::Failed(error.to_string()))
         };
-        let database = Database { pool: pool(settings.connections_max)?, settings };
+        let engine_pool = pool(engine_config(&config), settings.engine_connections_max)?;
+        let database = Database { pool: pool(config, settings.connections_max)?, settings };
         let (codec, listener) = (Arc::new(codec), Arc::new(listener));
         let edits = EditQueue::new(database.clone(), Arc::clone(&codec), Arc::clone(&listener));
         let reads = ReadQueue::new(database.clone());
@@ -98,9 +105,10 @@ impl PostgresStore {
             listener,
             due_searches: AtomicU32::new(0),
             lease_floor: None,
+            row_cache: Arc::default(),
             edits,
             reads,
-            engine_pool: pool(settings.engine_connections_max)?,
+            engine_pool,
         })
     }
 
@@ -114,6 +122,7 @@ impl PostgresStore {
             listener: Arc::clone(&self.listener),
             due_searches: AtomicU32::new(0),
             lease_floor: Some(LeaseFloor::new()),
+            row_cache: Arc::default(),
             edits: Arc::clone(&self.edits),
             reads: Arc::clone(&self.reads),
             engine_pool: self.engine_pool.clone(),
@@ -175,4 +184,17 @@ fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> 
         config.application_name("kalends");
     }
     Ok(config)
+}
+
+/// The parameters of the connections of the engine. Its statements read and write rows by arrays of keys,
+/// often of tables that were empty when the database last counted their rows. They are planned once, as
+/// searches of an index for each key.
+fn engine_config(config: &Config) -> Config {
+    let options = config.get_options().unwrap_or_default().to_owned();
+    let mut config = config.clone();
+    config.options(format!(
+        "{options} -c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+         -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off"
+    ));
+    config
 }

@@ -20,6 +20,9 @@ pub(super) enum PostgresError {
     /// The operation must be repeated with other locks.
     #[error("repeat with other locks")]
     Repeat,
+    /// Rows that a statement should have written are missing, or have changed since they were read.
+    #[error("{0}")]
+    Changed(String),
     /// The pool provided no connection.
     #[error("no connection from the pool")]
     Pool(#[from] PoolError),
@@ -43,6 +46,9 @@ impl PostgresError {
             PostgresError::Store(error) => return TransactionFailure::Permanent(error),
             PostgresError::Pool(error) => return TransactionFailure::Permanent(pool_error(&error)),
             PostgresError::Repeat => return TransactionFailure::Conflict,
+            PostgresError::Changed(message) => {
+                return TransactionFailure::Permanent(StoreError::Failed(message));
+            }
             PostgresError::Database(error) => error,
         };
         match error.code() {

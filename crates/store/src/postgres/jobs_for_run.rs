@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kalends_domain::Switch;
+use kalends_domain::{Location, Switch};
 use tokio_postgres::Row;
 
 use crate::error::{StoreError, UnreadableJob};
 use crate::postgres::PostgresStore;
 use crate::postgres::columns::{gate_columns, job_columns, pause_columns, run_columns};
+use crate::postgres::commit::VersionedJob;
 use crate::postgres::pause::pause;
 use crate::postgres::row::{self, get};
 use crate::record::{
     CollectionKey, GateState, JobForRun, JobKey, OpenRun, OpenRunSummary, both_enabled_since,
 };
+use crate::run_state::JobRow;
 use crate::stored_form::read_collection;
 
 impl PostgresStore {
@@ -26,14 +28,19 @@ impl PostgresStore {
             job_columns!(),
             ", ",
             pause_columns!(),
-            ", s.collection_id, c.enabled_since, c.definition AS collection_definition
+            ", s.xmin AS row_version, s.enabled, s.collection_id, c.enabled_since,
+                c.definition AS collection_definition
               FROM jobs j JOIN states s ON s.job = j.key JOIN collections c ON c.id = j.collection_id
               JOIN groups g ON g.id = c.group_id LEFT JOIN pause p ON true
               WHERE j.key = ANY ($1)"
         );
         let open =
             concat!("SELECT ", run_columns!(""), " FROM runs WHERE job = ANY ($1) ORDER BY id");
-        let keys = keys(&jobs);
+        let mut keys = keys(&jobs);
+        keys.sort_unstable();
+        keys.dedup();
+        // A job with two due runs is named twice.
+        let is_distinct = keys.len() == jobs.len();
         // Runs before jobs: if a run begins in between, the job is read as no longer due.
         let open = self.query(open, &[&keys]).await?;
         let mut runs: HashMap<JobKey, Vec<OpenRun>> = HashMap::new();
@@ -48,7 +55,9 @@ impl PostgresStore {
             }
         }
         let rows = self.query(sql, &[&keys]).await?;
-        let mut found = HashMap::new();
+        let mut found = HashMap::with_capacity(rows.len());
+        let mut versioned = Vec::with_capacity(rows.len());
+        let mut last_location: Option<(&str, Location)> = None;
         for row in &rows {
             let job = match row::job(row, &self.codec) {
                 Err(StoreError::Unreadable(jobs)) => {
@@ -57,18 +66,35 @@ impl PostgresStore {
                 }
                 job => job?,
             };
-            let location = read_collection(get(row, "collection_definition")?)?.location;
+            let collection_text: &str = get(row, "collection_definition")?;
+            // Most jobs are of the same collection as the one before.
+            let location = match last_location.take_if(|(text, _)| *text == collection_text) {
+                Some((_, location)) => location,
+                None => read_collection(collection_text)?.location,
+            };
+            last_location = Some((collection_text, location.clone()));
             let open = OpenRunSummary::of(runs.remove(&job.key).unwrap_or_default());
             let collection = CollectionKey(get(row, "collection_id")?);
             let enabled_since =
                 both_enabled_since(job.job.enabled_since, row::at(row, "enabled_since")?);
             let (key, pause) = (job.key, pause(row)?);
+            let state = JobRow {
+                generation: job.job.generation,
+                schedule_generation: job.job.schedule_generation,
+                is_enabled: get(row, "enabled")?,
+                state: job.state,
+            };
+            versioned.push((key, VersionedJob::new(state, row)?));
             let job = JobForRun { job, collection, location, enabled_since, open, pause };
             found.insert(key, Arc::new(job));
         }
+        self.row_cache.add_read(versioned.into_iter());
+        let mut of_key = |key: &JobKey| match is_distinct {
+            true => found.remove(key),
+            false => found.get(key).cloned(),
+        };
         match unreadable.is_empty() {
-            // A job with two due runs is named twice.
-            true => Ok(jobs.iter().map(|job| found.get(job).cloned()).collect()),
+            true => Ok(jobs.iter().map(&mut of_key).collect()),
             false => Err(StoreError::Unreadable(unreadable)),
         }
     }

@@ -17,7 +17,9 @@
 //!
 //! All transactions lock in one order: subscription, collections by id, states by job. A transaction
 //! that changes a job's state, runs, history or ledger holds the lock on the job's row in `states`,
-//! so values read after locking stay valid until the commit. There is no leader, and the path that
+//! so values read after locking stay valid until the commit. `commit` takes this lock with its first
+//! write, which fails if the row has changed since it was read; a transaction that opens or closes a
+//! run of a schedule therefore changes the state of its job. There is no leader, and the path that
 //! starts runs uses no advisory locks.
 //!
 //! [`PostgresStore::connect`] opens connections without TLS and refuses a URL that requires it. For

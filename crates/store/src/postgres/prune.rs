@@ -104,6 +104,9 @@ struct PruneHistory {
 impl Operation for PruneHistory {
     type Output = usize;
 
+    // No index has the number of entries; see `engine_config`.
+    const BEGIN: &'static str = "BEGIN; SET LOCAL enable_seqscan = on";
+
     async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<usize, PostgresError> {
         let old = "SELECT job, sequence FROM history WHERE started < $1 ORDER BY started LIMIT $2";
         let excess = "SELECT h.job, h.sequence

@@ -27,7 +27,7 @@ use crate::overview_store::{
 };
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
-use crate::postgres::commit::{Commit, ExpireClaims};
+use crate::postgres::commit::ExpireClaims;
 use crate::postgres::edit_collection::EditCollection;
 use crate::postgres::edit_jobs::JobEdit;
 use crate::postgres::groups::{DeleteGroup, PutGroup};
@@ -277,13 +277,18 @@ impl EngineStore for PostgresStore {
         // A released claim is worth a notification: other nodes take the run over at once.
         let is_release = |write: &RunWrite| matches!(write, RunWrite::RenewLease { lease, .. } if lease.is_zero());
         match writes.iter().any(is_release) {
-            true => Box::pin(self.notifying(self.transact(Commit::new(writes)))),
-            false => Box::pin(self.transact(Commit::new(writes))),
+            true => Box::pin(self.notifying(self.commit_writes(writes))),
+            false => Box::pin(self.commit_writes(writes)),
         }
     }
 
     fn renew_leases(&self, renewals: Vec<LeaseRenewal>) -> Reply<'_, Vec<RenewalResult>> {
-        Box::pin(self.transact(RenewLeases(renewals)))
+        Box::pin(async move {
+            let runs: Vec<_> = renewals.iter().map(|renewal| renewal.run).collect();
+            let results = self.transact(RenewLeases(renewals)).await;
+            self.row_cache.forget_runs(runs.into_iter());
+            results
+        })
     }
 
     fn record_heartbeat(&self, heartbeat: Heartbeat) -> Reply<'_, Option<Instant>> {

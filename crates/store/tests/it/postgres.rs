@@ -12,6 +12,7 @@ mod edit_groups;
 mod equivalence;
 mod failures;
 mod read_groups;
+mod row_cache;
 mod sample;
 mod schema;
 mod secrets;

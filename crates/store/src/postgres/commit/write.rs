@@ -12,37 +12,52 @@ use crate::postgres::columns::{
     closed_run_columns, entry_columns, progress_columns, run_columns, state_columns,
 };
 use crate::postgres::commit::batch::Changes;
+use crate::postgres::commit::row_cache::{RowVersion, VersionedRun};
 use crate::postgres::due_floor::lower_due_floor;
 use crate::postgres::error::PostgresError;
-use crate::postgres::transaction::Transaction;
+use crate::postgres::row::get;
+use crate::postgres::transaction::{Transaction, query};
 use crate::record::{JobKey, JobState, RunId};
 use crate::run_reports::count_rows;
 use crate::run_state::RunRow;
 
-/// Saves all changes. Pipelines the statements.
+/// Saves all changes, and returns the version of the written rows. Pipelines the statements. Fails with
+/// [`PostgresError::Changed`] if a row has another version than the one that was read.
 pub(super) async fn write(
     transaction: &Transaction<'_>,
     changes: Changes,
-) -> Result<(), PostgresError> {
+) -> Result<Option<RowVersion>, PostgresError> {
     let Changes { states, opened, updated, closed, history, ledger, lowered } = changes;
+    if states.is_empty() && opened.is_empty() && updated.is_empty() && closed.is_empty() {
+        return Ok(None);
+    }
     for (collection, due) in lowered {
         lower_due_floor(transaction, collection, Some(due)).await?;
     }
-    tokio::try_join!(
+    // States first: a transaction that waits for their locks holds none of the others.
+    let (.., version) = tokio::try_join!(
         biased;
         write_states(transaction, &states, &history),
         open_runs(transaction, &opened),
         update_runs(transaction, &updated),
-        close_runs(transaction, &closed),
+        close_versioned_runs(transaction, &closed),
         write_history(transaction, &history),
         write_ledger(transaction, &ledger),
+        written_version(transaction),
     )?;
-    Ok(())
+    Ok(Some(version))
+}
+
+/// The version of the rows that the transaction writes.
+async fn written_version(transaction: &Transaction<'_>) -> Result<RowVersion, PostgresError> {
+    let rows = query(transaction, "SELECT txid_current() AS transaction", &[]).await?;
+    let row = rows.first().ok_or_else(|| StoreError::Failed("no transaction".into()))?;
+    Ok(RowVersion::written_by(get(row, "transaction")?))
 }
 
 async fn write_states(
     transaction: &Transaction<'_>,
-    states: &[(JobKey, JobState)],
+    states: &[(JobKey, JobState, RowVersion)],
     history: &[(JobKey, HistoryEntry)],
 ) -> Result<(), PostgresError> {
     let sql = concat!(
@@ -52,18 +67,19 @@ async fn write_states(
         state_columns!("n."),
         ") FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[],
                        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[], $12::bigint[])
+                       $11::bigint[], $12::bigint[], $13::integer[])
            AS n (job, entries, ",
         state_columns!(""),
-        ") WHERE s.job = n.job"
+        ", version) WHERE s.job = n.job AND s.xmin = n.version"
     );
     let mut entries: BTreeMap<JobKey, i64> = BTreeMap::new();
     history.iter().for_each(|(job, _)| *entries.entry(*job).or_default() += 1);
     let mut columns = vec![
-        column(states, |(job, _)| job.0),
-        column(states, |(job, _)| entries.get(job).copied().unwrap_or_default()),
+        column(states, |(job, ..)| job.0),
+        column(states, |(job, ..)| entries.get(job).copied().unwrap_or_default()),
     ];
-    columns.extend(state_arrays(states, |(_, state)| state));
+    columns.extend(state_arrays(states, |(_, state, _)| state));
+    columns.push(column(states, |(.., version)| version.number()));
     write_rows(transaction, (states.len(), "states"), sql, columns).await
 }
 
@@ -88,11 +104,14 @@ pub(in crate::postgres) async fn open_runs(
         column(runs, |row| row.run.cause.code()),
         column(runs, |row| row.run.repeat.cast_signed()),
     ];
-    columns.extend(progress(runs));
+    columns.extend(progress(runs, |row| row));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
-async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(), PostgresError> {
+async fn update_runs(
+    transaction: &Transaction<'_>,
+    runs: &[VersionedRun],
+) -> Result<(), PostgresError> {
     let sql = concat!(
         "UPDATE runs r SET last_token = n.last_token, attempts = n.attempts, started = n.started, (",
         progress_columns!(""),
@@ -100,31 +119,32 @@ async fn update_runs(transaction: &Transaction<'_>, runs: &[RunRow]) -> Result<(
         progress_columns!("n."),
         ") FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[],
                        $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[], $12::integer[], $13::bigint[])
+                       $11::bigint[], $12::integer[], $13::bigint[], $14::integer[])
            AS n (id, ",
         progress_columns!(""),
-        ", last_token, attempts, started) WHERE r.id = n.id"
+        ", last_token, attempts, started, version) WHERE r.id = n.id AND r.xmin = n.version"
     );
-    let mut columns = vec![column(runs, |row| row.run.id.0)];
-    columns.extend(progress(runs));
+    let mut columns = vec![column(runs, |run| run.row.run.id.0)];
+    columns.extend(progress(runs, |run| &run.row));
+    columns.push(column(runs, |run| run.version.number()));
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
 /// The columns that change while a run is open, the last token and the attempts.
-fn progress(runs: &[RunRow]) -> [Column<'_>; 12] {
+fn progress<'a, T>(runs: &'a [T], row: impl Fn(&'a T) -> &'a RunRow) -> [Column<'a>; 12] {
     [
-        column(runs, |row| row.run.progress.role.code()),
-        column(runs, |row| i64::from(row.run.progress.retry)),
-        column(runs, |row| i64::from(row.run.progress.redelivery)),
-        column(runs, |row| row.run.progress.next_at.ticks()),
-        column(runs, |row| row.run.progress.first_started.map(Instant::ticks)),
-        column(runs, |row| row.run.claim.map(|claim| claim.owner.0.cast_signed())),
-        column(runs, |row| row.run.claim.map(|claim| claim.token.0.cast_signed())),
-        column(runs, |row| row.run.claim.map(|claim| claim.lease_until.ticks())),
-        column(runs, |row| row.run.waits_for.map(|key| key.0.cast_signed())),
-        column(runs, |row| row.last_token.cast_signed()),
-        column(runs, |row| row.attempts.count.cast_signed()),
-        column(runs, |row| row.attempts.first_started.map(Instant::ticks)),
+        column(runs, |run| row(run).run.progress.role.code()),
+        column(runs, |run| i64::from(row(run).run.progress.retry)),
+        column(runs, |run| i64::from(row(run).run.progress.redelivery)),
+        column(runs, |run| row(run).run.progress.next_at.ticks()),
+        column(runs, |run| row(run).run.progress.first_started.map(Instant::ticks)),
+        column(runs, |run| row(run).run.claim.map(|claim| claim.owner.0.cast_signed())),
+        column(runs, |run| row(run).run.claim.map(|claim| claim.token.0.cast_signed())),
+        column(runs, |run| row(run).run.claim.map(|claim| claim.lease_until.ticks())),
+        column(runs, |run| row(run).run.waits_for.map(|key| key.0.cast_signed())),
+        column(runs, |run| row(run).last_token.cast_signed()),
+        column(runs, |run| row(run).attempts.count.cast_signed()),
+        column(runs, |run| row(run).attempts.first_started.map(Instant::ticks)),
     ]
 }
 
@@ -134,6 +154,18 @@ pub(in crate::postgres) async fn close_runs(
 ) -> Result<(), PostgresError> {
     let sql = "DELETE FROM runs WHERE id = ANY ($1::bigint[])";
     let columns = vec![column(runs, |run| run.0)];
+    write_rows(transaction, (runs.len(), "runs"), sql, columns).await
+}
+
+/// Closes runs, each in the version that was read.
+async fn close_versioned_runs(
+    transaction: &Transaction<'_>,
+    runs: &[(RunId, RowVersion)],
+) -> Result<(), PostgresError> {
+    let sql = "DELETE FROM runs r USING unnest($1::bigint[], $2::integer[]) AS n (id, version)
+         WHERE r.id = n.id AND r.xmin = n.version";
+    let columns =
+        vec![column(runs, |(run, _)| run.0), column(runs, |(_, version)| version.number())];
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
 }
 
