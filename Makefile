@@ -178,9 +178,10 @@ bench-churn: bench-build
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || scripts/install-package faketime
 	bench/churn $(if $(QUICK),--quick) $(RELEASE)
 
-## Measure the pages of the web console with 100,000 and a million jobs.
+## Measure the pages of the web console with 100,000 and a million jobs on both stores.
 bench-console: bench-build
 	bench/console $(RELEASE)
+	$(DURABLE_POSTGRES) bench/console --postgres $(RELEASE)
 
 bench-build:
 	$(CARGO) build --release --locked --package kalends

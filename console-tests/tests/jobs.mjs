@@ -60,6 +60,30 @@ test("a search among 100,000 jobs finds one by its name, a part of it, and its t
   await page.getByText("No job matches.").waitFor();
 });
 
+test("a search before the search index is ready says that it still counts, and counts to the end by itself", async ({ start, open }) => {
+  const server = await start();
+  await server.job("template", { state: "Disabled" });
+  await server.pause();
+  const number = 200_000;
+  copyJob(server, number);
+  await server.resume();
+  const names = Array.from({ length: number }, (_, index) => `job-${String(index + 1).padStart(6, "0")}`);
+  const matches = names.filter((name) => name.includes("123")).length;
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs?search=123");
+  const counts = page.getByRole("navigation", { name: "Jobs by state" });
+  assert.match(await counts.innerText(), /All\s*\d+\+[^]*at least \d+, still counting/);
+  // The second page continues the count of the first one.
+  const next = await page.getByRole("link", { name: "Next page" }).getAttribute("href");
+  const isExact = async () => new RegExp(`All\\s*${matches}\\b(?!\\+)`).test(await counts.innerText());
+  await eventually("an exact count", isExact, 30);
+  assert.doesNotMatch(await counts.innerText(), /counting/);
+  await window.go(`jobs${next}`);
+  await page.locator("[data-row]").first().waitFor();
+  assert.ok(await isExact(), await counts.innerText());
+});
+
 test("pages of the list follow each other, and back returns to the page before", async ({ start, open }) => {
   const server = await start();
   await manyJobs(server, 130);

@@ -168,8 +168,8 @@ function searchOn() {
       if (pager) shown.querySelector(".pager").replaceWith(document.adoptNode(pager));
       else if (next) link.href = next.href;
       else link.remove();
-      const count = shown.querySelector(".pager > span");
-      if (count) count.textContent = `${rows.children.length} on this page`;
+      const count = shown.querySelector("[data-shown]");
+      if (count) count.textContent = rows.children.length;
     }
     showSelection();
     searchOn();

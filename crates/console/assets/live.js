@@ -118,6 +118,12 @@ export async function refresh() {
     else replace(region, fresh);
   }
   showOffer();
+  awaitCalculation();
+}
+
+/** Updates the page again soon while the server calculates what it shows. */
+function awaitCalculation() {
+  if (!document.hidden && document.querySelector("[data-calculating]")) soon();
 }
 
 function soon() {
@@ -169,6 +175,7 @@ export function start() {
   connect();
   // A prefetched page shows the state of then.
   if (performance.getEntriesByType("navigation")[0]?.deliveryType === "navigational-prefetch") refresh();
+  awaitCalculation();
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return disconnect();
     show("waiting", "Connecting");

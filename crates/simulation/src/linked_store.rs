@@ -15,10 +15,10 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobSummary, JobsPage, LeaseClock,
-    NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope,
-    StatesPage, TextsFrom, TextsPage,
+    HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
+    LeaseClock, NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns,
+    PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage,
+    SchedulesPage, Scope, StatesPage, TextsFrom, TextsPage,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -42,6 +42,10 @@ impl OverviewStore for Link {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         Box::pin(self.call(Access::Read, move || self.inner.jobs_by_key(jobs)))
+    }
+
+    fn jobs_of_set(&self, set: JobSet, limit: usize) -> Reply<'_, Option<Vec<JobMatch>>> {
+        Box::pin(self.call(Access::Read, move || self.inner.jobs_of_set(set, limit)))
     }
 
     fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {

@@ -17,11 +17,11 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobSummary, JobsPage, LeaseClock,
-    NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope,
-    SessionHash, SessionRecord, Sessions, StatesPage, StoreError, TextsFrom, TextsPage, TokenId,
-    TokenRecord, Tokens,
+    HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
+    LeaseClock, NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns,
+    PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage,
+    SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, StoreError, TextsFrom,
+    TextsPage, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -48,6 +48,10 @@ impl OverviewStore for MutantStore {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         self.inner.jobs_by_key(jobs)
+    }
+
+    fn jobs_of_set(&self, set: JobSet, limit: usize) -> Reply<'_, Option<Vec<JobMatch>>> {
+        self.inner.jobs_of_set(set, limit)
     }
 
     fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {

@@ -22,11 +22,11 @@ use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobSearch, JobSearchPage, JobSummary, JobsPage, LeaseClock,
-    NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns, PauseState, Reply,
-    Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage, SchedulesPage, Scope,
-    SessionHash, SessionRecord, Sessions, StatesPage, Store, StoreError, TextsFrom, TextsPage,
-    TokenId, TokenRecord, Tokens, UnreadableJob,
+    HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
+    LeaseClock, NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns,
+    PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage,
+    SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, Store, StoreError,
+    TextsFrom, TextsPage, TokenId, TokenRecord, Tokens, UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -205,6 +205,7 @@ impl OverviewStore for RestartableStore {
         collection_summaries(scope: AccessScope, from: Bound<CollectionPath>, limit: usize) -> Vec<CollectionSummary>;
         search_jobs(search: JobSearch) -> JobSearchPage;
         jobs_by_key(jobs: Vec<JobKey>) -> Vec<JobRecord>;
+        jobs_of_set(set: JobSet, limit: usize) -> Option<Vec<JobMatch>>;
         states_by_key(jobs: Vec<JobKey>) -> Vec<JobSummary>;
         job_paths(jobs: Vec<JobKey>) -> Vec<(JobKey, JobPath)>;
         running() -> Vec<(CollectionKey, u64)>;

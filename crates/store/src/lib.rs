@@ -69,9 +69,9 @@ pub use events::{EventPosition, Events, LedgerEvent, NUMBERS_COMPLETE_AFTER};
 pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use overview_store::{
-    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, OverviewStore,
-    ScannedSchedule, ScannedState, ScannedText, SchedulesPage, SearchPosition, SearchedCollection,
-    StatesPage, TextsFrom, TextsPage,
+    CollectionSummary, FAILING_MIN, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
+    OverviewStore, ScannedSchedule, ScannedState, ScannedText, SchedulesPage, SearchPosition,
+    SearchedCollection, StatesPage, TextsFrom, TextsPage,
 };
 pub use rejection::Rejection;
 pub use run_reports::{

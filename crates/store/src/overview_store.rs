@@ -24,6 +24,10 @@ pub trait OverviewStore: Send + Sync {
     /// one.
     fn search_jobs(&self, search: JobSearch) -> Reply<'_, JobSearchPage>;
 
+    /// The jobs of a set, and perhaps some others, in any order. `None` if there are more than `limit`,
+    /// or if this store cannot find them without a scan of all jobs.
+    fn jobs_of_set(&self, set: JobSet, limit: usize) -> Reply<'_, Option<Vec<JobMatch>>>;
+
     /// Jobs by their keys, in any order, without those that do not exist or cannot be read.
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>>;
 
@@ -181,6 +185,31 @@ pub struct SearchPosition {
     /// Only jobs after this one in it.
     pub after: Option<JobName>,
 }
+
+/// A set of jobs that a store finds without a scan, because it is usually small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobSet {
+    /// Disabled jobs.
+    Disabled,
+    /// Jobs with at least [`FAILING_MIN`] failed runs in a row.
+    Failing,
+    /// Completed and faulted jobs.
+    Finished,
+}
+
+impl JobSet {
+    /// Whether a job belongs to the set.
+    pub(crate) fn contains(self, job: &JobSummary) -> bool {
+        match self {
+            JobSet::Disabled => job.switch == Switch::Disabled,
+            JobSet::Failing => job.consecutive_failures >= FAILING_MIN,
+            JobSet::Finished => job.lifecycle != Lifecycle::Active,
+        }
+    }
+}
+
+/// Failed runs in a row from which on a job is failing.
+pub const FAILING_MIN: u64 = 3;
 
 /// A job that matches a search.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,8 @@ use crate::mark::Mark;
 use crate::view::{PageRequest, Time, View};
 
 const PAGE_SIZE: usize = 50;
+/// Matches that the server counts.
+const COUNT_MAX: u64 = 1_000;
 /// Failed runs in a row from which a job counts as failing, as in the API.
 pub(super) const FAILING_MIN: u64 = 3;
 const STATES: [&str; 5] = ["Enabled", "Failing", "Disabled", "Completed", "Faulted"];
@@ -27,8 +29,10 @@ struct Jobs<'a> {
     rows: Vec<Row>,
     /// A page that is not full ends where the search ended early.
     next_page: Option<String>,
-    page_size: usize,
+    is_full: bool,
     is_first_page: bool,
+    /// The number of matches so far, if the server has not counted all of them.
+    counting: Option<String>,
 }
 
 /// The filter of the list, as in the URL.
@@ -89,11 +93,17 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     );
     let (jobs, overview) = tokio::join!(read(api, &target), read(api, "/api/overview"));
     let jobs = jobs?;
-    let tab = |name: &'static str, state: &str, member: &str| Tab {
-        name,
-        count: shown_count(&jobs, member),
-        href: format!("?{}", filter.query(state)),
-        is_current: filter.state.eq_ignore_ascii_case(state),
+    let all = Count::new(&jobs.get("counts.all"));
+    let is_counted = all != Count::AtLeast;
+    let tab = |name: &'static str, state: &str, member: &str| {
+        let counted = jobs.get(&format!("counts.{member}"));
+        let count = Count::new(&counted);
+        Tab {
+            name,
+            count: count.text(counted.integer("count"), is_counted),
+            href: format!("?{}", filter.query(state)),
+            is_current: filter.state.eq_ignore_ascii_case(state),
+        }
     };
     let tabs = STATES.map(|state| tab(state, state, &state.to_ascii_lowercase()));
     let tabs = std::iter::once(tab("All", "", "all")).chain(tabs).collect();
@@ -101,12 +111,14 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     let next = next.split(['?', '&']).find_map(|pair| pair.strip_prefix("cursor="));
     let next_page = next.map(|cursor| format!("?{}&cursor={cursor}", filter.query(&filter.state)));
     let collections = overview.unwrap_or_default().list("collections");
+    let rows: Vec<_> = jobs.list("value").iter().map(|job| Row::new(job, view)).collect();
     let page = Jobs {
         tabs,
         collections: collections.iter().map(|collection| collection.text("collection")).collect(),
-        rows: jobs.list("value").iter().map(|job| Row::new(job, view)).collect(),
         next_page,
-        page_size: PAGE_SIZE,
+        is_full: rows.len() == PAGE_SIZE,
+        rows,
+        counting: (!is_counted).then(|| count(jobs.integer("counts.all.count"))),
         is_first_page: cursor.is_empty(),
         filter,
         view,
@@ -114,13 +126,35 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     rendered(&page)
 }
 
-/// `1,000+` where the count was not finished.
-fn shown_count(jobs: &Data, member: &str) -> String {
-    let count_of = jobs.get(&format!("counts.{member}"));
-    match count_of.has("count") {
-        false => String::new(),
-        true if count_of.is_true("more") => format!("{}+", count(count_of.integer("count"))),
-        true => count(count_of.integer("count")),
+/// How far a number of jobs was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Count {
+    Unknown,
+    Exact,
+    /// The search ended early: the next one of the same text may count further.
+    AtLeast,
+    /// More than the server counts.
+    Many,
+}
+
+impl Count {
+    fn new(counted: &Data) -> Count {
+        match (counted.has("count"), counted.is_true("more"), counted.integer("count")) {
+            (false, ..) => Count::Unknown,
+            (true, false, _) => Count::Exact,
+            (true, true, COUNT_MAX..) => Count::Many,
+            (true, true, _) => Count::AtLeast,
+        }
+    }
+
+    /// The number in a tab. If all jobs are counted, a lower bound remains one and is left out.
+    fn text(self, number: u64, is_counted: bool) -> String {
+        match self {
+            Count::Unknown => String::new(),
+            Count::AtLeast if is_counted || number == 0 => String::new(),
+            Count::Exact => count(number),
+            Count::AtLeast | Count::Many => format!("{}+", count(number)),
+        }
     }
 }
 
@@ -159,5 +193,38 @@ impl Row {
             name,
             collection,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::fake_api::FakeApi;
+
+    /// The tabs of a list with these numbers of all and of disabled jobs.
+    async fn tabs(all: (u64, bool), disabled: (u64, bool)) -> String {
+        let counted = |(count, more): (u64, bool)| json!({"count": count, "more": more});
+        let counts = json!({"all": counted(all), "disabled": counted(disabled)});
+        let api = FakeApi::of_owner().with("/api/jobs", json!({"value": [], "counts": counts}));
+        let body = api.page("/jobs?search=x").await.body;
+        let (_, tabs) = body.split_once("data-live=\"tabs\">").unwrap();
+        tabs.split_once("</nav>").unwrap().0.to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_count_is_exact_or_more_than_a_thousand_or_says_that_it_goes_on() {
+        let exact = tabs((57, false), (0, false)).await;
+        assert!(exact.contains("All<span class=\"count\">57</span>"), "{exact}");
+        assert!(!exact.contains("counting"), "{exact}");
+        let many = tabs((1_000, true), (12, true)).await;
+        assert!(many.contains("All<span class=\"count\">1,000+</span>"), "{many}");
+        assert!(many.contains("Disabled</a>") && !many.contains("counting"), "{many}");
+        let unfinished = tabs((57, true), (12, true)).await;
+        assert!(unfinished.contains("<span class=\"count\">12+</span>"), "{unfinished}");
+        assert!(
+            unfinished.contains("data-calculating>at least 57, still counting"),
+            "{unfinished}"
+        );
     }
 }

@@ -20,13 +20,15 @@ const ATTENTION_SHOWN: usize = 8;
 struct Overview<'a> {
     view: &'a View,
     is_empty: bool,
+    /// Whether the numbers are known.
+    is_calculated: bool,
     /// URL of the echo target, for a first job.
     echo: String,
     running: String,
     due: String,
     failed: String,
     runs: String,
-    needs_attention: u64,
+    needs_attention: String,
     attention: Vec<Attention>,
     attention_more: u64,
     calculated: Option<Time>,
@@ -62,24 +64,35 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
         read(api, "/api/expected-runs?bucket=PT1H"),
         read(api, "/api/node"),
     );
-    let (overview, load) = (overview.unwrap_or_default(), load.unwrap_or_default());
+    let (mut overview, load) = (overview.unwrap_or_default(), load.unwrap_or_default());
     let attention = attention.unwrap_or_default();
     let entries = attention.list("value");
     let counts = counts.unwrap_or_default();
     let run_counts = Responsive::new(|screen| RunCounts::new(&counts, view, screen));
     let next_hour = next_hour.unwrap_or_default();
-    // The overview is calculated from time to time: it may not have the first jobs yet.
-    let is_empty = overview.has("calculatedAt")
-        && overview.integer("jobs.all") == 0
-        && read(api, "/api/jobs?limit=1").await.is_ok_and(|jobs| jobs.list("value").is_empty());
+    let mut is_empty = overview.has("calculatedAt") && overview.integer("jobs.all") == 0;
+    // The overview is calculated from time to time: one without jobs may not have the first ones yet.
+    if is_empty {
+        let jobs = read(api, "/api/jobs?limit=1").await;
+        is_empty = jobs.is_ok_and(|jobs| jobs.list("value").is_empty());
+        if !is_empty {
+            overview = Data::default();
+        }
+    }
+    let is_calculated = overview.has("calculatedAt");
+    let figure = |member| match is_calculated {
+        true => count(overview.integer(member)),
+        false => "–".to_owned(),
+    };
     let page = Overview {
         is_empty,
         echo: node.unwrap_or_default().text("echo"),
-        running: count(overview.integer("running")),
-        due: count(overview.integer("dueWithinHour")),
+        is_calculated,
+        running: figure("running"),
+        due: figure("dueWithinHour"),
+        needs_attention: figure("attention"),
         failed: count(overview.integer("failedLast24Hours").max(run_counts.wide.failed)),
         runs: count(run_counts.wide.runs),
-        needs_attention: overview.integer("attention"),
         attention: entries
             .iter()
             .take(ATTENTION_SHOWN)
@@ -157,5 +170,19 @@ mod tests {
         assert!(ends.contains("billing, 12:20: 3 runs (paused)</title>"), "{ends}");
         assert!(ends.contains("billing, 12:40: 3 runs</title>"), "{ends}");
         assert!(ends.contains("runs before Mon 2026-11-16 12:30 do not start"), "{ends}");
+    }
+
+    #[tokio::test]
+    async fn numbers_of_before_the_first_job_are_not_shown() {
+        let page = async |jobs: Value| {
+            let empty = json!({"calculatedAt": "2026-11-16T11:59:58Z", "jobs": {"all": 0}});
+            let api = FakeApi::of_owner().with("/api/overview", empty);
+            api.with("/api/jobs", json!({"value": jobs})).page("/").await.body
+        };
+        let before = page(json!([])).await;
+        let after = page(json!([{"name": "demo/first"}])).await;
+        assert!(before.contains("No jobs yet"), "{before}");
+        assert!(!after.contains("No jobs yet") && !after.contains("Nothing"), "{after}");
+        assert!(after.contains("data-calculating>Being calculated."), "{after}");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs of all jobs, newest first.
+//! Runs of all jobs, the last finished one first.
 
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ struct Row {
     href: String,
     kind: String,
     scheduled: Option<Time>,
+    /// The order of the list; runs that have not finished precede the others.
+    finished: Option<Time>,
     attempts: String,
     took: String,
     message: String,
@@ -110,6 +112,7 @@ impl Row {
             job_href,
             kind: run.text("kind"),
             scheduled: run.time("scheduledTime").map(|at| view.time(at)),
+            finished: run.time("endTime").map(|at| view.time(at)),
             attempts: run.text("attempts"),
             took: took.map_or(String::new(), |took| duration(Duration::from_millis(took as u64))),
         }

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use kalends_recurrence::Instant;
 use kalends_store::record::JobKey;
-use kalends_store::{JobFilterState, JobSummary};
-
-use super::FAILING_MIN;
+use kalends_store::{FAILING_MIN, JobFilterState, JobSummary};
 
 /// Delay of the next run from which on a job is overdue.
 const OVERDUE: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kalends_environment::Clock;
 use kalends_store::StoreError;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
 use crate::app::App;
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_millis(200);
 /// How often a scan repeats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacing {
-    /// Time between the starts of two scans, at least.
+    /// Time between the starts of two scans, at least, unless something changed.
     pub(super) period_min: Duration,
     /// Rest after a scan, as a multiple of its work.
     pub(super) rest: u32,
@@ -39,6 +39,8 @@ pub(super) type Scan<T> = Pin<Box<dyn Future<Output = Result<Scanned<T>, StoreEr
 pub(super) struct BackgroundScan<T> {
     state: Mutex<State>,
     latest: watch::Sender<Option<Arc<T>>>,
+    /// A change that the latest result may not have.
+    changed: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -61,7 +63,11 @@ pub(super) enum FirstResult {
 
 impl<T> Default for BackgroundScan<T> {
     fn default() -> BackgroundScan<T> {
-        BackgroundScan { state: Mutex::default(), latest: watch::Sender::new(None) }
+        BackgroundScan {
+            state: Mutex::default(),
+            latest: watch::Sender::new(None),
+            changed: Arc::default(),
+        }
     }
 }
 
@@ -98,6 +104,11 @@ impl<T: Send + Sync + 'static> BackgroundScan<T> {
             let _ = timeout(wait, latest.wait_for(Option::is_some)).await;
         }
         latest.borrow().clone()
+    }
+
+    /// Lets the next scan start as soon as its pacing allows.
+    pub(super) fn note_change(&self) {
+        self.changed.notify_one();
     }
 
     /// Whether the scan repeats.
@@ -151,6 +162,7 @@ async fn repeat<T: Send + Sync + 'static>(
             return;
         }
         let clock: Arc<dyn Clock> = Arc::clone(&current.clock);
+        let changed = Arc::clone(&of(&current).changed);
         let started = clock.uptime();
         let work = match scan(Arc::clone(&current)).await {
             Ok(Scanned { result, work }) => {
@@ -163,9 +175,12 @@ async fn repeat<T: Send + Sync + 'static>(
             }
         };
         drop(current);
+        clock.sleep(work * pacing.rest).await;
         let elapsed = clock.uptime().saturating_sub(started);
-        let rest = (work * pacing.rest).max(pacing.period_min.saturating_sub(elapsed));
-        clock.sleep(rest).await;
+        tokio::select! {
+            () = changed.notified() => {}
+            () = clock.sleep(pacing.period_min.saturating_sub(elapsed)) => {}
+        }
     }
 }
 

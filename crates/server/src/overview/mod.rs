@@ -17,7 +17,7 @@ use kalends_store::{EditedJob, StoreError};
 
 pub(crate) use attention::Attention;
 pub(crate) use schedules::{SchedulesSnapshot, align};
-pub(crate) use search_index::CurrentIndex;
+pub(crate) use search_index::{CurrentIndex, INDEXED_JOBS_MIN};
 pub(crate) use states::{ATTENTION_MAX, CollectionOverview, StateCounts, StatesSnapshot};
 
 use self::background_scan::{BackgroundScan, FirstResult, Pacing};
@@ -33,9 +33,6 @@ const STATES: Pacing = Pacing { period_min: Duration::from_secs(2), rest: 32 };
 const SCHEDULES: Pacing = Pacing { period_min: Duration::from_secs(5), rest: 49 };
 /// At most 1 % of a core.
 const TEXTS: Pacing = Pacing { period_min: Duration::from_secs(5), rest: 99 };
-
-/// Failed runs in a row from which on a job is failing.
-pub(crate) const FAILING_MIN: u64 = 3;
 
 /// The background scans of a node.
 #[derive(Default)]
@@ -83,8 +80,16 @@ impl Overview {
         Overview::latest_texts(app, FirstResult::Skip).await;
     }
 
-    /// Lets searches on this node find an edited job by its new text at once.
+    /// Lets the numbers follow a change of this node soon.
+    pub(crate) fn note_change(&self) {
+        self.states.note_change();
+        self.schedules.note_change();
+    }
+
+    /// Lets the numbers follow an edit soon, and searches on this node find the job by its new text at
+    /// once.
     pub(crate) fn note_edit(&self, edited: &EditedJob) {
+        self.note_change();
         // A scan that starts later reads the edit, which is committed.
         if self.texts.is_running() {
             self.edited_texts.add(edited);

@@ -25,7 +25,7 @@ use crate::app::App;
 
 /// Number of jobs from which a search uses the index. A scan of fewer takes milliseconds, and finds
 /// every edit at once.
-pub(crate) const JOBS_MIN: usize = 10_000;
+pub(crate) const INDEXED_JOBS_MIN: usize = 10_000;
 /// Size of the texts, in bytes, above which there is no index.
 const BYTES_MAX: usize = 256 << 20;
 /// Jobs created since the scan that a search examines, and jobs edited since. If there are more, it does
@@ -139,7 +139,7 @@ impl Segment {
 impl SearchIndex {
     /// Whether a search may use the index.
     fn is_usable(&self) -> bool {
-        self.jobs >= JOBS_MIN && self.bytes <= BYTES_MAX
+        self.jobs >= INDEXED_JOBS_MIN && self.bytes <= BYTES_MAX
     }
 
     fn add(&mut self, page: &[ScannedText]) {

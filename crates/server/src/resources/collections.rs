@@ -223,6 +223,7 @@ async fn edit(
     let decide = Box::new(move |context: CollectionContext<'_>| Ok(decide(context)?));
     let edited = app.store.edit_collection_with_note(path, decide, note).await?;
     (app.on_edit)();
+    app.overview.note_change();
     Ok(edited.after)
 }
 

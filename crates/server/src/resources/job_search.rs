@@ -2,24 +2,24 @@
 //! everything else is scanned in the store. A search ends after some time, so that it does not delay
 //! other requests; the next page goes on from there.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_domain::{AccessScope, CollectionPath, CollectionState, JobName, JobPath};
 use kalends_environment::Stopwatch;
-use kalends_store::record::JobKey;
+use kalends_store::record::{CollectionKey, JobKey};
 use kalends_store::{
-    CollectionSummary, JobFilterState, JobSearch, JobSearchPage, JobSummary, SearchedCollection,
-    StoreError,
+    CollectionSummary, JobFilterState, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
+    SearchedCollection, StoreError,
 };
 use kalends_wire::{Counted, JobCounts, collection_id, job_id};
 
 use super::readable_collections::ReadableCollections;
 use crate::access::Caller;
 use crate::app::App;
-use crate::overview::{Attention, CurrentIndex, Overview};
+use crate::overview::{Attention, CurrentIndex, INDEXED_JOBS_MIN, Overview};
 
 /// Time after which a search ends with the page that it has.
 const TIME_MAX: Duration = Duration::from_millis(15);
@@ -27,6 +27,8 @@ const TIME_MAX: Duration = Duration::from_millis(15);
 const SCANS_MAX: usize = 100;
 /// Jobs of one scan: about a millisecond of work, between which others are served.
 const SCAN: usize = 2_000;
+/// Jobs in a state that are read at once instead of by scans of all jobs: some milliseconds of work.
+const SET_MAX: usize = 1_000;
 /// Matches that are counted.
 const COUNT_MAX: u64 = 1_000;
 
@@ -46,6 +48,18 @@ impl StateFilter {
         ("Completed", StateFilter::State(JobFilterState::Completed)),
         ("Faulted", StateFilter::State(JobFilterState::Faulted)),
     ];
+
+    /// The set that contains all jobs in this state.
+    fn set(self) -> Option<JobSet> {
+        match self {
+            StateFilter::State(JobFilterState::Enabled) => None,
+            StateFilter::State(JobFilterState::Disabled) => Some(JobSet::Disabled),
+            StateFilter::State(JobFilterState::Completed | JobFilterState::Faulted) => {
+                Some(JobSet::Finished)
+            }
+            StateFilter::Failing => Some(JobSet::Failing),
+        }
+    }
 
     fn selects(self, job: &JobSummary) -> bool {
         match self {
@@ -136,6 +150,11 @@ impl Counts {
 }
 
 impl Counts {
+    /// Whether the count ended although there were few matches.
+    fn ended_early(&self) -> bool {
+        self.progress == CountProgress::Ended && self.all <= COUNT_MAX
+    }
+
     /// Whether the numbers are lower bounds.
     pub(super) fn is_incomplete(&self) -> bool {
         self.progress != CountProgress::Complete
@@ -227,17 +246,14 @@ pub(super) async fn search(
         None => None,
     };
     let watch = Stopwatch::start();
-    let mut search = Search { index, ..Search::new(caller, conditions, from, size) };
-    search.read_collections(app).await?;
-    for scans in 0..SCANS_MAX {
-        // At least one scan, so that every page makes progress, also on a busy machine.
-        let is_late = scans > 0 && watch.elapsed() >= TIME_MAX;
-        if search.is_exhausted() || search.has_enough() || is_late {
-            break;
-        }
-        search.scan(app).await?;
+    let search = Search { index, ..Search::new(caller, conditions, from, size) };
+    let (mut found, index) = search.find(app, &watch).await?;
+    // A search without the index ended its count early, and the present one did not go on.
+    if index.is_some() && found.counts.ended_early() {
+        let count = Search { index, ..Search::new(caller, conditions, None, 0) };
+        found.counts = count.find(app, &watch).await?.0.counts;
     }
-    Ok(search.finish())
+    Ok(found)
 }
 
 /// A search in progress.
@@ -247,6 +263,8 @@ struct Search<'a> {
     size: usize,
     /// `None`: the store is scanned.
     index: Option<CurrentIndex>,
+    /// The jobs in the selected state, by name. `None`: all jobs are scanned.
+    set: Option<HashMap<CollectionKey, Vec<JobMatch>>>,
     collections: ReadableCollections,
     /// Collections that were read and not searched, the first one perhaps in part. Empty when all
     /// were searched.
@@ -274,6 +292,7 @@ impl<'a> Search<'a> {
             text: conditions.text.as_ref().map(|text| text.to_lowercase()),
             size,
             index: None,
+            set: None,
             collections: ReadableCollections::new(caller, conditions.collection.clone(), from),
             pending: VecDeque::new(),
             after: None,
@@ -281,6 +300,26 @@ impl<'a> Search<'a> {
             start,
             jobs: vec![],
         }
+    }
+
+    /// Finds a page. Returns the index for another search.
+    async fn find(
+        mut self,
+        app: &App,
+        watch: &Stopwatch,
+    ) -> Result<(FoundJobs, Option<CurrentIndex>), StoreError> {
+        self.read_collections(app).await?;
+        self.read_set(app).await?;
+        for scans in 0..SCANS_MAX {
+            // At least one scan, so that every page makes progress, also on a busy machine.
+            let is_late = scans > 0 && watch.elapsed() >= TIME_MAX;
+            if self.is_exhausted() || self.has_enough() || is_late {
+                break;
+            }
+            self.scan(app).await?;
+        }
+        let index = self.index.take();
+        Ok((self.finish(), index))
     }
 
     /// Reads collections to search, unless some are left.
@@ -292,6 +331,28 @@ impl<'a> Search<'a> {
             let start = self.start.take().filter(|start| first == Some(&start.collection));
             self.after = start.and_then(|start| start.after);
         }
+        Ok(())
+    }
+
+    /// Reads the jobs in the selected state if there are few of them among many jobs. The matches in
+    /// other states are not counted then.
+    async fn read_set(&mut self, app: &App) -> Result<(), StoreError> {
+        let jobs: u64 = self.pending.iter().map(|collection| collection.jobs).sum();
+        let set = self.conditions.state.and_then(StateFilter::set);
+        let Some(set) = set.filter(|_| self.text.is_none() && jobs >= INDEXED_JOBS_MIN as u64)
+        else {
+            return Ok(());
+        };
+        let Some(jobs) = app.store.jobs_of_set(set, SET_MAX).await? else { return Ok(()) };
+        let mut by_collection: HashMap<_, Vec<JobMatch>> = HashMap::new();
+        for job in jobs {
+            by_collection.entry(job.state.collection).or_default().push(job);
+        }
+        for jobs in by_collection.values_mut() {
+            jobs.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        }
+        self.set = Some(by_collection);
+        self.counts.progress = CountProgress::Ended;
         Ok(())
     }
 
@@ -314,9 +375,10 @@ impl<'a> Search<'a> {
             contains: self.text.clone(),
             scan_max: self.scan_max(),
         };
-        let JobSearchPage { jobs, rest } = match &self.index {
-            Some(index) => index.search(app, scan).await?,
-            None => app.store.search_jobs(scan).await?,
+        let JobSearchPage { jobs, rest } = match (&mut self.set, &self.index) {
+            (Some(set), _) => take_from(set, &scan),
+            (None, Some(index)) => index.search(app, scan).await?,
+            (None, None) => app.store.search_jobs(scan).await?,
         };
         for found in jobs {
             // The matches are in the order of the collections.
@@ -391,4 +453,16 @@ impl<'a> Search<'a> {
         let next = next.map(|(collection, after)| Position { collection, after, counts });
         FoundJobs { jobs: self.jobs, counts, next }
     }
+}
+
+/// The jobs of a set in the collections of a search.
+fn take_from(set: &mut HashMap<CollectionKey, Vec<JobMatch>>, search: &JobSearch) -> JobSearchPage {
+    let mut page = JobSearchPage::default();
+    for (place, collection) in search.collections.iter().enumerate() {
+        let after = search.after.as_ref().filter(|_| place == 0);
+        let jobs = set.remove(&collection.key).unwrap_or_default();
+        page.jobs
+            .extend(jobs.into_iter().filter(|job| after.is_none_or(|after| job.name > *after)));
+    }
+    page
 }

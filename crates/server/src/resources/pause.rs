@@ -58,6 +58,7 @@ async fn edit(
     let decide = Box::new(move |context: PauseContext<'_>| Ok(decide(context)?));
     let active = request.app.store.edit_pause_with_note(decide, note).await?;
     (request.app.on_edit)();
+    request.app.overview.note_change();
     Ok(response(active.as_ref()))
 }
 

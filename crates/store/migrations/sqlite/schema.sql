@@ -218,6 +218,10 @@ CREATE TABLE state (
     newest_closing INTEGER NOT NULL
 , schedule_generation INTEGER, enabled_since INTEGER, consecutive_failures INTEGER NOT NULL DEFAULT 0, skip_until INTEGER) STRICT;
 
+CREATE INDEX state_disabled ON state (job) WHERE switched_on = 0;
+
+CREATE INDEX state_failing ON state (job) WHERE consecutive_failures >= 3;
+
 CREATE TABLE tags (
     job INTEGER NOT NULL,
     name_key TEXT NOT NULL,

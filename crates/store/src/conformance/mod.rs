@@ -178,6 +178,7 @@ macro_rules! conformance_tests {
                 collections_of_a_scope_are_listed_by_path_with_their_jobs,
                 a_search_of_several_collections_finds_every_match_once,
                 a_search_returns_every_job_of_a_matching_collection,
+                disabled_failing_and_finished_jobs_are_found_without_a_scan,
                 matches_have_the_current_state_of_their_job,
                 jobs_are_read_by_their_keys,
                 the_states_of_all_jobs_are_scanned_in_pages,

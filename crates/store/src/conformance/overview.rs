@@ -14,8 +14,8 @@ use crate::conformance::sample::{
     at, collection_path, definition, finish, full_definition, group, put, request, standard,
 };
 use crate::overview_store::{
-    JobMatch, JobSearch, ScannedSchedule, ScannedState, SearchPosition, SearchedCollection,
-    TextsFrom,
+    FAILING_MIN, JobMatch, JobSearch, JobSet, ScannedSchedule, ScannedState, SearchPosition,
+    SearchedCollection, TextsFrom,
 };
 use crate::record::{JobKey, JobRecord};
 
@@ -199,6 +199,47 @@ pub async fn matches_have_the_current_state_of_their_job(subject: Subject) {
     subject.put_job_in(&path, "j", edit).await;
     let found = subject.search(None, 9).await[0].state;
     assert_eq!((found.switch, found.lifecycle), (Switch::Disabled, Lifecycle::Completed));
+}
+
+/// The sets of disabled, failing and finished jobs follow every edit, up to a number of jobs.
+pub async fn disabled_failing_and_finished_jobs_are_found_without_a_scan(subject: Subject) {
+    let path = collection_path("g", "c");
+    subject.create_collections(std::slice::from_ref(&path)).await;
+    let found = async |set, limit| {
+        let found = subject.store.jobs_of_set(set, limit).await.unwrap();
+        let mut names: Vec<_> = found?.iter().map(|job| job.name.to_string()).collect();
+        names.sort();
+        Some(names.join(" "))
+    };
+    let sets = async || {
+        let sets = [JobSet::Disabled, JobSet::Failing, JobSet::Finished];
+        let [one, two, three] = sets.map(|set| found(set, 9));
+        (one.await.unwrap(), two.await.unwrap(), three.await.unwrap())
+    };
+    let edit = put(definition(), Some(at(60)));
+    let mut disabled = edit.clone();
+    disabled.definition.switch = Switch::Disabled;
+    let failing = |count| {
+        let mut edit = edit.clone();
+        edit.state.consecutive_failures = count;
+        edit
+    };
+    subject.put_job_in(&path, "plain", edit.clone()).await;
+    subject.put_job_in(&path, "off", disabled.clone()).await;
+    subject.put_job_in(&path, "bad", failing(FAILING_MIN)).await;
+    subject.put_job_in(&path, "wary", failing(FAILING_MIN - 1)).await;
+    let mut finished = put(definition(), None);
+    (finished.state.lifecycle, finished.state.finished) = (Lifecycle::Completed, Some(at(3)));
+    subject.put_job_in(&path, "once", finished).await;
+    assert_eq!(sets().await, ("off".into(), "bad".into(), "once".into()));
+    subject.put_job_in(&path, "plain", disabled).await;
+    assert_eq!(found(JobSet::Disabled, 2).await.as_deref(), Some("off plain"));
+    assert_eq!(found(JobSet::Disabled, 1).await, None, "more than the limit");
+    subject.put_job_in(&path, "off", edit.clone()).await;
+    subject.put_job_in(&path, "bad", edit.clone()).await;
+    subject.put_job_in(&path, "wary", failing(FAILING_MIN + 1)).await;
+    subject.edit_job_in(&path, "once", JobWrite::Delete).await;
+    assert_eq!(sets().await, ("plain".into(), "wary".into(), String::new()));
 }
 
 /// Jobs are read by their keys; deleted jobs and those of deleted collections are absent.

@@ -35,8 +35,8 @@ use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::notes::{action_on_collection, action_on_job, action_on_pause};
 use crate::overview_store::{
-    CollectionSummary, JobSearch, JobSearchPage, JobSummary, OverviewStore, SchedulesPage,
-    StatesPage, TextsFrom, TextsPage,
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, OverviewStore,
+    SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{
     CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,

@@ -8,7 +8,7 @@ use kalends_recurrence::{Definition, Instant};
 
 use crate::memory::tables::{JobRow, Tables};
 use crate::overview_store::{
-    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, ScannedSchedule,
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, ScannedSchedule,
     ScannedState, ScannedText, SchedulesPage, SearchPosition, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{CollectionKey, Job, JobKey, JobRecord};
@@ -60,6 +60,15 @@ impl Tables {
             }
         }
         page
+    }
+
+    pub(super) fn jobs_of_set(&self, set: JobSet, limit: usize) -> Option<Vec<JobMatch>> {
+        let matches = |row: &JobRow| {
+            let state = self.summary(row).filter(|state| set.contains(state))?;
+            Some(JobMatch { name: row.record.path.job.clone(), state })
+        };
+        let found: Vec<_> = self.jobs.values().filter_map(matches).take(limit + 1).collect();
+        (found.len() <= limit).then_some(found)
     }
 
     pub(super) fn jobs_by_key(&self, jobs: &[JobKey]) -> Vec<JobRecord> {

@@ -20,6 +20,10 @@ impl OverviewStore for MemoryStore {
         ready(Ok(self.tables().jobs_by_key(&jobs)))
     }
 
+    fn jobs_of_set(&self, set: JobSet, limit: usize) -> Reply<'_, Option<Vec<JobMatch>>> {
+        ready(Ok(self.tables().jobs_of_set(set, limit)))
+    }
+
     fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
         ready(Ok(self.tables().states_by_key(&jobs)))
     }

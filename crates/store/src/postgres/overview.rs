@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use crate::error::StoreError;
 use crate::overview_store::{
-    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, SearchPosition,
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, SearchPosition,
     SearchedCollection, first_keys, scope_keys,
 };
 use crate::postgres::PostgresStore;
@@ -144,15 +144,36 @@ impl PostgresStore {
         let text = search.contains.as_deref().unwrap_or_default().to_lowercase();
         let text = without_nul(&text);
         let rows = self.query(sql, &[&ids, &matches, &after, &limit, &text]).await?;
-        let mut found = Vec::with_capacity(rows.len());
-        for row in &rows {
-            match summary(row).and_then(|state| Ok(JobMatch { name: job_name(row)?, state })) {
-                // A state that cannot be read: the list shows the others.
-                Err(StoreError::Damaged(_)) => {}
-                job => found.push(job?),
-            }
+        read_matches(&rows)
+    }
+
+    pub(super) async fn read_jobs_of_set(
+        &self,
+        set: JobSet,
+        limit: usize,
+    ) -> Result<Option<Vec<JobMatch>>, StoreError> {
+        macro_rules! jobs_where {
+            ($condition:literal) => {
+                concat!(
+                    "SELECT ",
+                    summary_columns!(),
+                    ", j.name FROM (SELECT * FROM states WHERE ",
+                    $condition,
+                    " LIMIT $1) s JOIN jobs j ON j.key = s.job"
+                )
+            };
         }
-        Ok(found)
+        // The conditions are those of the indexes.
+        let sql = match set {
+            JobSet::Disabled => jobs_where!("NOT enabled"),
+            JobSet::Failing => jobs_where!("consecutive_failures >= 3"),
+            JobSet::Finished => jobs_where!("finished IS NOT NULL"),
+        };
+        let rows = self.query(sql, &[&rows_max(limit + 1)]).await?;
+        if rows.len() > limit {
+            return Ok(None);
+        }
+        read_matches(&rows).map(Some)
     }
 
     pub(super) async fn read_job_paths(
@@ -205,6 +226,18 @@ impl PostgresStore {
         }
         Ok(found)
     }
+}
+
+fn read_matches(rows: &[Row]) -> Result<Vec<JobMatch>, StoreError> {
+    let mut found = Vec::with_capacity(rows.len());
+    for row in rows {
+        match summary(row).and_then(|state| Ok(JobMatch { name: job_name(row)?, state })) {
+            // A state that cannot be read: the list shows the others.
+            Err(StoreError::Damaged(_)) => {}
+            job => found.push(job?),
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn summary(row: &Row) -> Result<JobSummary, StoreError> {

@@ -22,8 +22,8 @@ use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::overview_store::{
-    CollectionSummary, JobSearch, JobSearchPage, JobSummary, OverviewStore, SchedulesPage,
-    StatesPage, TextsFrom, TextsPage,
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, OverviewStore,
+    SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::postgres::PostgresStore;
 use crate::postgres::check::Check;
@@ -201,6 +201,10 @@ impl OverviewStore for PostgresStore {
 
     fn jobs_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobRecord>> {
         Box::pin(self.read_jobs_by_key(jobs))
+    }
+
+    fn jobs_of_set(&self, set: JobSet, limit: usize) -> Reply<'_, Option<Vec<JobMatch>>> {
+        Box::pin(self.read_jobs_of_set(set, limit))
     }
 
     fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {

@@ -12,7 +12,7 @@ use crate::sqlite::error::SqliteResult;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// All migrations. Never change the statements of a published one.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_timing.sql"),
@@ -28,6 +28,7 @@ const MIGRATIONS: [&str; 15] = [
     include_str!("../../migrations/sqlite/0013_skip.sql"),
     include_str!("../../migrations/sqlite/0014_run_reports.sql"),
     include_str!("../../migrations/sqlite/0015_notes.sql"),
+    include_str!("../../migrations/sqlite/0016_job_sets.sql"),
 ];
 
 /// The newest schema version that this program supports.

@@ -6,8 +6,8 @@ use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Switch};
 use rusqlite::{Row, named_params};
 
 use crate::overview_store::{
-    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSummary, SearchPosition, first_keys,
-    scope_keys,
+    CollectionSummary, FAILING_MIN, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
+    SearchPosition, first_keys, scope_keys,
 };
 use crate::record::{CollectionKey, JobKey, JobRecord};
 use crate::sqlite::code::{Coded, collect, nth, nth_option, rows_max};
@@ -17,6 +17,7 @@ use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::jobs::by_key;
 use crate::sqlite::state::{ReadState, StateRow};
+use crate::sqlite::write_back::Snapshot;
 use crate::stored_form::DefinitionCodec;
 
 /// The collections of a scope, in order.
@@ -169,6 +170,47 @@ pub(crate) fn search_jobs(
         after = String::new();
     }
     Ok(page)
+}
+
+/// The jobs of a set; `None` if there are more than `limit`.
+pub(crate) fn jobs_of_set(
+    snapshot: &Snapshot,
+    set: JobSet,
+    limit: usize,
+) -> SqliteResult<Option<Vec<JobMatch>>> {
+    // The conditions are those of the indexes. `finished` has no dirty rows.
+    let (keys, is_dirty): (_, fn(&StateRow) -> bool) = match set {
+        JobSet::Disabled => ("state WHERE switched_on = 0", |row| !row.switched_on),
+        JobSet::Failing => ("state WHERE consecutive_failures >= 3", |row| {
+            row.state.consecutive_failures >= FAILING_MIN
+        }),
+        JobSet::Finished => ("finished", |_| false),
+    };
+    let connection = snapshot.connection();
+    let mut statement = connection.prepare_cached(&format!("SELECT job FROM {keys} LIMIT ?"))?;
+    let found = statement.query([rows_max(limit as u64 + 1)])?;
+    let mut keys: Vec<JobKey> = collect(found, |row| Ok(nth(row, 0)?))?;
+    keys.extend(snapshot.shared.dirty_rows.jobs_where(|_, row| is_dirty(row)));
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.len() > limit {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT ",
+        summary_columns!(),
+        ", j.name FROM state s CROSS JOIN jobs j ON j.job = s.job WHERE s.job = ?"
+    ))?;
+    let mut jobs = Vec::with_capacity(keys.len());
+    for key in keys {
+        let mut rows = statement.query([Coded(key)])?;
+        let Some(row) = rows.next()? else { continue };
+        match read_match(snapshot, row) {
+            Err(error) if error.is_unreadable() => {}
+            found => jobs.extend(found?),
+        }
+    }
+    Ok(Some(jobs))
 }
 
 fn read_match(states: &impl ReadState, row: &Row<'_>) -> SqliteResult<Option<JobMatch>> {

@@ -22,8 +22,8 @@ use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
 use crate::invariant_scan::ScanPage;
 use crate::overview_store::{
-    CollectionSummary, JobSearch, JobSearchPage, JobSummary, OverviewStore, SchedulesPage,
-    StatesPage, TextsFrom, TextsPage,
+    CollectionSummary, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, OverviewStore,
+    SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{
     CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,

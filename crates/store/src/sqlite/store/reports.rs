@@ -22,6 +22,10 @@ impl OverviewStore for SqliteStore {
         self.read(move |snapshot, codec| overview::jobs_by_key(snapshot, codec, &jobs))
     }
 
+    fn jobs_of_set(&self, set: JobSet, limit: usize) -> Reply<'_, Option<Vec<JobMatch>>> {
+        self.read(move |snapshot, _| overview::jobs_of_set(snapshot, set, limit))
+    }
+
     fn states_by_key(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<JobSummary>> {
         self.read(move |snapshot, _| overview::states_by_key(snapshot, &jobs))
     }
