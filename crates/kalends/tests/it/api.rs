@@ -149,7 +149,9 @@ fn unsupported_methods_return_405_with_the_allowed_ones() {
 fn head_returns_the_headers_of_get() {
     let (_server, mut connection) = with_jobs(&["j"]);
     let (jc, job) = (collection("jc"), format!("{}/jobs/j", collection("jc")));
-    for path in [new(&jc), new(&job), new(&format!("{jc}/jobs")), "/".into(), "/livez".into()] {
+    // Not the pages of the console: they show the time.
+    let document = "/openapi.json".into();
+    for path in [new(&jc), new(&job), new(&format!("{jc}/jobs")), document, "/livez".into()] {
         let get = connection.request("GET", &path, None);
         let head = connection.request("HEAD", &path, None);
         assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");

@@ -207,7 +207,8 @@ pub(crate) fn jobs_of_set(
         let Some(row) = rows.next()? else { continue };
         match read_match(snapshot, row) {
             Err(error) if error.is_unreadable() => {}
-            found => jobs.extend(found?),
+            // The table may have an earlier state of a dirty row.
+            found => jobs.extend(found?.filter(|job| set.contains(&job.state))),
         }
     }
     Ok(Some(jobs))
