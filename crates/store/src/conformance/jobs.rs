@@ -10,8 +10,7 @@ use crate::conformance::sample::{
     at, begin, collection_path, cron, definition, full_definition, job_path, put, request, standard,
 };
 use crate::error::StoreError;
-use crate::record::CollectionStatus;
-use crate::record::{JobKey, JobState, JobUid};
+use crate::record::{CollectionStatus, JobKey, JobRecord, JobState, JobUid};
 
 /// Without a collection, edits and reads of a job fail.
 pub async fn a_job_needs_a_collection(subject: Subject) {
@@ -272,42 +271,21 @@ pub async fn deleting_a_collection_deletes_its_jobs(subject: Subject) {
     subject.store.edit_collection(collection_path("g", "c"), delete).await.unwrap();
     subject.create_collection().await;
     assert_eq!(subject.job("j").await, None);
-    assert_eq!(
-        subject
-            .store
-            .jobs_for_run(vec![job.key])
-            .await
-            .unwrap()
-            .remove(0)
-            .map(|found| found.job.clone()),
-        None
-    );
+    assert_eq!(job_by_key(&subject, job.key).await, None);
     assert_eq!(subject.store.open_runs(job.key).await.unwrap(), []);
     assert_eq!(subject.store.check().await.unwrap(), [""; 0]);
+}
+
+/// A job as the engine reads it.
+async fn job_by_key(subject: &Subject, key: JobKey) -> Option<JobRecord> {
+    let found = subject.store.jobs_for_run(vec![key]).await.unwrap().remove(0);
+    found.map(|found| found.job.clone())
 }
 
 /// Lookup by key, as the engine does it.
 pub async fn a_job_is_found_by_its_key(subject: Subject) {
     subject.create_collection().await;
     let job = subject.create_due_job("j").await;
-    assert_eq!(
-        subject
-            .store
-            .jobs_for_run(vec![job.key])
-            .await
-            .unwrap()
-            .remove(0)
-            .map(|found| found.job.clone()),
-        Some(job)
-    );
-    assert_eq!(
-        subject
-            .store
-            .jobs_for_run(vec![JobKey(i64::MAX)])
-            .await
-            .unwrap()
-            .remove(0)
-            .map(|found| found.job.clone()),
-        None
-    );
+    assert_eq!(job_by_key(&subject, job.key).await, Some(job));
+    assert_eq!(job_by_key(&subject, JobKey(i64::MAX)).await, None);
 }

@@ -71,7 +71,7 @@ impl ReadQueue {
         state.waiting.push(read);
         if state.turns < STATEMENTS_MAX {
             state.turns += 1;
-            tokio::spawn(Turn { queue: Arc::clone(self), is_over: false }.perform_all());
+            tokio::spawn(Turn { queue: Arc::clone(self), has_finished: false }.perform_all());
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl ReadQueue {
 /// A task that performs reads until none waits.
 struct Turn {
     queue: Arc<ReadQueue>,
-    is_over: bool,
+    has_finished: bool,
 }
 
 impl Turn {
@@ -158,14 +158,14 @@ impl Turn {
         while let Some((collection, group)) = self.queue.take() {
             self.queue.perform(&collection, group).await;
         }
-        self.is_over = true;
+        self.has_finished = true;
     }
 }
 
 impl Drop for Turn {
     /// After a panic, or if the runtime ends, the reads that wait fail.
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_finished {
             let mut state = self.queue.state();
             state.turns -= 1;
             state.waiting.clear();
