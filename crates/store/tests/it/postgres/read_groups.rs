@@ -1,8 +1,8 @@
 //! Concurrent reads of jobs, which share statements.
 
-use std::future::poll_fn;
-use std::task::Poll;
+use std::pin::Pin;
 
+use futures_util::future::{join_all, maybe_done, poll_immediate};
 use kalends_domain::JobPath;
 use kalends_store::{ApiStore, StoreError};
 
@@ -10,22 +10,13 @@ use super::database::TestDatabase;
 use super::sample::{at, collection_path, job_path, put, put_collection, put_job, standard};
 use super::with_server;
 
-/// Begins all reads before the first of them has ended.
+/// Begins all reads before it waits for the first of them.
 async fn read_together(
     store: &impl ApiStore,
     paths: &[JobPath],
 ) -> Vec<Result<Option<String>, StoreError>> {
-    let mut reads: Vec<_> = paths.iter().map(|path| store.job(path.clone())).collect();
-    for read in &mut reads {
-        let begun = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
-        assert!(begun.is_pending());
-    }
-    let mut found = Vec::new();
-    for read in reads {
-        let job = read.await;
-        found.push(job.map(|job| job.map(|(job, _)| job.path.to_string())));
-    }
-    found
+    let found = join_all(paths.iter().map(|path| store.job(path.clone()))).await;
+    found.into_iter().map(|found| Ok(found?.map(|(job, _)| job.path.to_string()))).collect()
 }
 
 #[test]
@@ -70,13 +61,17 @@ fn a_dropped_read_does_not_stop_the_others() {
         put_job(&store, "j", put(Some(at(60)))).await;
         for _ in 0..20 {
             for kept in 0..5 {
-                let mut reads: Vec<_> = (0..5).map(|_| store.job(job_path("j"))).collect();
+                let mut reads: Vec<_> =
+                    (0..5).map(|_| maybe_done(store.job(job_path("j")))).collect();
                 for read in &mut reads {
-                    let _ = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
+                    // Some of them may end at once.
+                    let _ = poll_immediate(&mut *read).await;
                 }
-                let read = reads.swap_remove(kept);
+                let mut read = reads.swap_remove(kept);
                 drop(reads);
-                assert!(read.await.unwrap().is_some());
+                (&mut read).await;
+                let found = Pin::new(&mut read).take_output().unwrap();
+                assert!(found.unwrap().is_some());
             }
         }
     });
