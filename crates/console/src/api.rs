@@ -28,9 +28,9 @@ pub(crate) struct ApiFailure {
 }
 
 /// Reads a resource.
-pub(crate) async fn read(api: &dyn Api, target: &str) -> Result<Data, ApiFailure> {
+pub(crate) async fn read(api: &dyn Api, target: &str) -> Result<Value, ApiFailure> {
     let answer = api.get(target).await;
-    let data = Data(serde_json::from_slice(&answer.body).unwrap_or_default());
+    let data: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     match answer.status {
         200..300 => Ok(data),
         status => {
@@ -42,64 +42,68 @@ pub(crate) async fn read(api: &dyn Api, target: &str) -> Result<Data, ApiFailure
     }
 }
 
-/// JSON of the API. Members are named by their path, such as `properties.recurrence.frequency`;
+/// Reads JSON of the API. Members are named by their path, such as `properties.recurrence.frequency`;
 /// an absent one reads as empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Data(pub(crate) Value);
-
-impl Data {
-    fn value(&self, path: &str) -> Option<&Value> {
-        let path = path.split('.').filter(|name| !name.is_empty());
-        path.into_iter().try_fold(&self.0, |value, name| value.get(name)).filter(|v| !v.is_null())
-    }
-
-    pub(crate) fn has(&self, path: &str) -> bool {
-        self.value(path).is_some()
-    }
-
-    pub(crate) fn get(&self, path: &str) -> Data {
-        Data(self.value(path).cloned().unwrap_or_default())
-    }
-
+pub(crate) trait Json {
+    fn has(&self, path: &str) -> bool;
+    fn member(&self, path: &str) -> &Value;
     /// A text; numbers and truth values as they are written in JSON.
-    pub(crate) fn text(&self, path: &str) -> String {
-        match self.value(path) {
-            Some(Value::String(text)) => text.clone(),
-            Some(value @ (Value::Number(_) | Value::Bool(_))) => value.to_string(),
+    fn text(&self, path: &str) -> String;
+    fn number(&self, path: &str) -> Option<f64>;
+    fn integer(&self, path: &str) -> u64;
+    fn is_true(&self, path: &str) -> bool;
+    fn time(&self, path: &str) -> Option<Instant>;
+    fn list(&self, path: &str) -> &[Value];
+    /// Names and values of an object.
+    fn members(&self, path: &str) -> impl Iterator<Item = (&str, &Value)>;
+    /// The JSON with line breaks and indentation.
+    fn pretty(&self) -> String;
+}
+
+impl Json for Value {
+    fn has(&self, path: &str) -> bool {
+        !self.member(path).is_null()
+    }
+
+    fn member(&self, path: &str) -> &Value {
+        let mut names = path.split('.').filter(|name| !name.is_empty());
+        names.try_fold(self, |value, name| value.get(name)).unwrap_or(&Value::Null)
+    }
+
+    fn text(&self, path: &str) -> String {
+        match self.member(path) {
+            Value::String(text) => text.clone(),
+            value @ (Value::Number(_) | Value::Bool(_)) => value.to_string(),
             _ => String::new(),
         }
     }
 
-    pub(crate) fn number(&self, path: &str) -> Option<f64> {
-        self.value(path)?.as_f64()
+    fn number(&self, path: &str) -> Option<f64> {
+        self.member(path).as_f64()
     }
 
-    pub(crate) fn integer(&self, path: &str) -> u64 {
-        self.value(path).and_then(Value::as_u64).unwrap_or(0)
+    fn integer(&self, path: &str) -> u64 {
+        self.member(path).as_u64().unwrap_or(0)
     }
 
-    pub(crate) fn is_true(&self, path: &str) -> bool {
-        self.value(path).and_then(Value::as_bool).unwrap_or(false)
+    fn is_true(&self, path: &str) -> bool {
+        self.member(path).as_bool().unwrap_or(false)
     }
 
-    pub(crate) fn time(&self, path: &str) -> Option<Instant> {
-        self.value(path)?.as_str()?.parse().ok()
+    fn time(&self, path: &str) -> Option<Instant> {
+        self.member(path).as_str()?.parse().ok()
     }
 
-    pub(crate) fn list(&self, path: &str) -> Vec<Data> {
-        let list = self.value(path).and_then(Value::as_array);
-        list.map(|list| list.iter().cloned().map(Data).collect()).unwrap_or_default()
+    fn list(&self, path: &str) -> &[Value] {
+        self.member(path).as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Names and values of an object.
-    pub(crate) fn members(&self, path: &str) -> Vec<(String, Data)> {
-        let object = self.value(path).and_then(Value::as_object);
-        let member = |(name, value): (&String, &Value)| (name.clone(), Data(value.clone()));
-        object.map(|object| object.iter().map(member).collect()).unwrap_or_default()
+    fn members(&self, path: &str) -> impl Iterator<Item = (&str, &Value)> {
+        let members = self.member(path).as_object().into_iter().flatten();
+        members.map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The JSON with line breaks and indentation.
-    pub(crate) fn pretty(&self) -> String {
-        serde_json::to_string_pretty(&self.0).unwrap_or_default()
+    fn pretty(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
     }
 }

@@ -1,7 +1,8 @@
 //! Notes: the reason that a user gave for an action, with the user and the time.
+use serde_json::Value;
 
 use crate::address::{CollectionAddress, JobAddress, encode};
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::view::{Time, View};
 
 /// Actions that enable or disable.
@@ -22,7 +23,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    fn new(note: &Data, view: &View) -> Note {
+    fn new(note: &Value, view: &View) -> Note {
         let id = note.text("resource");
         let job = JobAddress::of_id(&id, &view.default_group);
         let collection = CollectionAddress::of_id(&id, &view.default_group);

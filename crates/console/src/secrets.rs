@@ -4,14 +4,12 @@
 use kalends_domain::{SecretHeaders, is_secret_parameter};
 use serde_json::Value;
 
-use crate::api::Data;
-
 /// Stands for a stored secret in definitions.
 pub(crate) const STORED: &str = "${stored}";
 
 /// The definition with [`STORED`] in place of the values of secret headers and query parameters.
-pub(crate) fn without_secrets(mut definition: Data, headers: &SecretHeaders) -> Data {
-    mask(&mut definition.0, headers);
+pub(crate) fn without_secrets(mut definition: Value, headers: &SecretHeaders) -> Value {
+    mask(&mut definition, headers);
     definition
 }
 
@@ -48,6 +46,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Json as _;
 
     #[test]
     fn secret_headers_and_parameters_are_masked_in_both_actions() {
@@ -56,9 +55,9 @@ mod tests {
         let job = json!({"properties": {"action": {"request": request.clone(),
             "errorAction": {"request": request}}}});
         let headers = SecretHeaders::new(["x-token".to_owned()]);
-        let masked = without_secrets(Data(job), &headers);
-        assert!(!masked.0.to_string().contains("canary"), "{}", masked.pretty());
-        let request = masked.get("properties.action.request");
+        let masked = without_secrets(job, &headers);
+        assert!(!masked.to_string().contains("canary"), "{}", masked.pretty());
+        let request = masked.member("properties.action.request");
         assert_eq!(request.text("uri"), "https://a/?x=1&sig=${stored}&Code=${stored}#y");
         assert_eq!(request.text("headers.Accept"), "*/*");
     }

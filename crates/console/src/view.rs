@@ -3,9 +3,10 @@
 use kalends_domain::SecretHeaders;
 use kalends_recurrence::{Instant, Zone, relative_time};
 use percent_encoding::percent_decode_str;
+use serde_json::Value;
 
 use crate::address::encode;
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::format;
 use crate::screen::Screen;
 
@@ -89,9 +90,9 @@ pub(crate) struct View {
     pub(crate) default_group: String,
     pub(crate) secret_headers: SecretHeaders,
     /// `GET /api/me`
-    pub(crate) me: Data,
+    pub(crate) me: Value,
     /// `GET /api/pause`
-    pub(crate) pause: Data,
+    pub(crate) pause: Value,
     /// The text in the search field.
     pub(crate) search: String,
 }
@@ -103,7 +104,7 @@ impl View {
             None => "/api/me".to_owned(),
         };
         let (me, pause) = match screen.is_public() {
-            true => (Ok(Data::default()), Ok(Data::default())),
+            true => (Ok(Value::default()), Ok(Value::default())),
             false => tokio::join!(read(api, &me), read(api, "/api/pause")),
         };
         let root = root(request.path);
@@ -213,15 +214,20 @@ impl View {
     pub(crate) fn time(&self, at: Instant) -> Time {
         Time {
             iso: at.to_string(),
-            absolute: format::date_time(at, &self.zone),
+            absolute: self.date_time(at),
             relative: relative_time(at, self.now),
             title: self.title_of(at),
         }
     }
 
+    /// The date and time in the zone of the page.
+    pub(crate) fn date_time(&self, at: Instant) -> String {
+        format::date_time(at, &self.zone)
+    }
+
     fn title_of(&self, at: Instant) -> String {
         let utc = Zone::utc();
-        let own = format!("{} {}", format::date_time(at, &self.zone), city(&self.zone));
+        let own = format!("{} {}", self.date_time(at), city(&self.zone));
         match self.zone.name() == utc.name() {
             true => own,
             false => format!("{own} · {} UTC", format::date_time(at, &utc)),

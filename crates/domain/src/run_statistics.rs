@@ -154,7 +154,7 @@ pub struct RunStatistics {
 
 impl RunStatistics {
     /// Maximum number of closed runs that statistics cover.
-    pub const RUNS_MAX: usize = 100;
+    pub const RUNS_MAX: usize = 50;
 
     /// Statistics over closed runs. Occurrences that did not run do not count.
     pub fn of(closed: &[ClosedRun]) -> RunStatistics {

@@ -6,10 +6,11 @@ use askama::Template;
 use jiff::ToSpan as _;
 use jiff::civil::Date;
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use super::Label;
 use crate::address::encode;
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::{count, local};
 use crate::view::View;
 
@@ -32,7 +33,7 @@ pub(crate) struct Calendar {
 /// Content of the calendar.
 pub(crate) struct CalendarData<'a> {
     /// Occurrences.
-    pub(crate) rows: &'a [Data],
+    pub(crate) rows: &'a [Value],
     /// The time span in which `rows` are complete.
     pub(crate) known: (Instant, Instant),
     /// A Monday.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use serde_json::Value;
 
 use super::{Label, ScreenWidth};
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::{count, counted, local};
 use crate::view::View;
 
@@ -35,7 +36,7 @@ struct Cell {
 }
 
 impl ExpectedLoad {
-    pub(crate) fn new(data: &Data, view: &View, screen: ScreenWidth) -> ExpectedLoad {
+    pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> ExpectedLoad {
         let (width, left) = screen.choose((600.0, 40.0), (ScreenWidth::PHONE, 38.0));
         let (step, row_height) = screen.choose((23.0, 24.0), (11.9, 19.0));
         // Runs by weekday and hour. In a zone with half-hour offsets or on a DST night, buckets share a

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use askama::Template;
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use super::{Label, ScreenWidth};
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::{self, counted, hour_minute, local};
 use crate::view::View;
 
@@ -71,7 +72,7 @@ impl Runs {
 }
 
 impl NextHour {
-    pub(crate) fn new(data: &Data, view: &View, screen: ScreenWidth) -> NextHour {
+    pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> NextHour {
         let width = screen.choose(600.0, ScreenWidth::PHONE);
         let (left, right) = screen.choose((132.0, width - 24.0), (104.0, width - 16.0));
         let name_max = screen.choose(16, 13);
@@ -85,7 +86,7 @@ impl NextHour {
             runs += bucket.integer("count");
             for (name, number) in bucket.members("collections") {
                 let number = number.integer("");
-                lanes.entry(name).or_default().push(Runs { start, x, number });
+                lanes.entry(name.to_owned()).or_default().push(Runs { start, x, number });
             }
         }
         // The busiest collections, in the order of their names.

@@ -1,14 +1,15 @@
 //! The last runs of a job as a strip of marks, the newest at the right.
 
 use askama::Template;
+use serde_json::Value;
 
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::duration;
 use crate::mark::Mark;
 use crate::view::View;
 
 const SHOWN: usize = 20;
-const STEP: f64 = 9.0;
+const STEP: usize = 9;
 
 /// The chart.
 #[derive(Template)]
@@ -19,17 +20,17 @@ pub(crate) struct Outcomes {
 }
 
 struct OutcomeMark {
-    x: f64,
+    x: usize,
     mark: Mark,
     title: String,
 }
 
 impl Outcomes {
     /// `outcomes`: the newest first, as in the statistics of a job.
-    pub(crate) fn new(outcomes: &[Data], view: &View) -> Outcomes {
+    pub(crate) fn new(outcomes: &[Value], view: &View) -> Outcomes {
         let known = outcomes.iter().take(SHOWN).rev().map(|outcome| {
             let status = outcome.text("status");
-            let time = outcome.time("scheduledTime").map(|at| view.time(at).absolute);
+            let time = outcome.time("scheduledTime").map(|at| view.date_time(at));
             let took = outcome.number("durationMilliseconds").map(|milliseconds| {
                 format!(", {}", duration(std::time::Duration::from_millis(milliseconds as u64)))
             });
@@ -42,7 +43,7 @@ impl Outcomes {
         let marks: Vec<_> = absent
             .chain(known)
             .enumerate()
-            .map(|(index, (mark, title))| OutcomeMark { x: index as f64 * STEP, mark, title })
+            .map(|(index, (mark, title))| OutcomeMark { x: index * STEP, mark, title })
             .collect();
         let succeeded = marks.iter().filter(|mark| mark.mark == Mark::Succeeded).count();
         let summary = match outcomes.len().min(SHOWN) {

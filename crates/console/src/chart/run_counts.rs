@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use askama::Template;
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use super::{Label, ScreenWidth, round_up};
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::{count, counted, hour_minute};
 use crate::view::View;
 
@@ -58,7 +59,7 @@ impl RunCounts {
         hour.whole_second().saturating_sub(BUCKET * (BARS - 1))
     }
 
-    pub(crate) fn new(data: &Data, view: &View, screen: ScreenWidth) -> RunCounts {
+    pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> RunCounts {
         let (width, left) = screen.choose((1_200.0, 40.0), (ScreenWidth::PHONE, 36.0));
         let gap = screen.choose(4.0, 2.0);
         let start = RunCounts::from(view.now);

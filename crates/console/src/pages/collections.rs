@@ -1,11 +1,12 @@
 //! Collections: state, quota and plan.
 
 use askama::Template;
+use serde_json::Value;
 
 use super::jobs::Row as JobRow;
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, encode};
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::format::{count, counted};
 use crate::mark::Mark;
 use crate::note::Note;
@@ -45,7 +46,7 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
 }
 
 impl Row {
-    fn new(row: &Data, view: &View) -> Row {
+    fn new(row: &Value, view: &View) -> Row {
         let address = CollectionAddress::of_id(&row.text("id"), &view.default_group);
         let jobs = row.integer("jobs");
         let max = row.integer("maxJobs");
@@ -114,7 +115,7 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
     let (collection, jobs) = (collection?, jobs.unwrap_or_default());
     let overview = overview.unwrap_or_default();
     let id = collection.text("id");
-    let usage = overview.list("collections").into_iter();
+    let usage = overview.list("collections").iter();
     let usage = usage.into_iter().find(|row| row.text("id").eq_ignore_ascii_case(&id));
     let state = collection.text("properties.state");
     let page = Collection {
@@ -126,11 +127,10 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
         plan: collection.text("properties.sku.name"),
         location: collection.text("location"),
         quota: quota(&collection),
-        usage: usage.map(|row| Row::new(&row, view)),
+        usage: usage.map(|row| Row::new(row, view)),
         tags: collection
             .members("tags")
-            .into_iter()
-            .map(|(name, tag)| (name, tag.text("")))
+            .map(|(name, tag)| (name.to_owned(), tag.text("")))
             .collect(),
         definition: collection.pretty(),
         rows: jobs.list("value").iter().map(|job| JobRow::new(job, view)).collect(),
@@ -149,13 +149,13 @@ fn mark_of(state: &str) -> Mark {
     }
 }
 
-fn quota(collection: &Data) -> Vec<String> {
+fn quota(collection: &Value) -> Vec<String> {
     let mut quota = Vec::new();
     if collection.has("properties.quota.maxJobCount") {
         let max = collection.integer("properties.quota.maxJobCount");
         quota.push(format!("at most {}", counted(max, "job", "jobs")));
     }
-    let recurrence = collection.get("properties.quota.maxRecurrence");
+    let recurrence = collection.member("properties.quota.maxRecurrence");
     if recurrence.has("frequency") {
         let (interval, unit) = (recurrence.integer("interval"), recurrence.text("frequency"));
         let unit = unit.to_lowercase();

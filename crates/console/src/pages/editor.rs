@@ -8,7 +8,7 @@ use kalends_recurrence::{Instant, Zone};
 
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress};
-use crate::api::{Api, ApiFailure, read};
+use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::format::local;
 use crate::view::{PageRequest, View};
 

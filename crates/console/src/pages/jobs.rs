@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use askama::Template;
+use serde_json::Value;
 
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::chart::Outcomes;
 use crate::format::{count, duration};
 use crate::mark::Mark;
@@ -93,11 +94,11 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     );
     let (jobs, overview) = tokio::join!(read(api, &target), read(api, "/api/overview"));
     let jobs = jobs?;
-    let all = Count::new(&jobs.get("counts.all"));
+    let all = Count::new(jobs.member("counts.all"));
     let is_counted = all != Count::AtLeast;
     let tab = |name: &'static str, state: &str, member: &str| {
-        let counted = jobs.get(&format!("counts.{member}"));
-        let count = Count::new(&counted);
+        let counted = jobs.member(&format!("counts.{member}"));
+        let count = Count::new(counted);
         Tab {
             name,
             count: count.text(counted.integer("count"), is_counted),
@@ -110,7 +111,8 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     let next = jobs.text("nextLink");
     let next = next.split(['?', '&']).find_map(|pair| pair.strip_prefix("cursor="));
     let next_page = next.map(|cursor| format!("?{}&cursor={cursor}", filter.query(&filter.state)));
-    let collections = overview.unwrap_or_default().list("collections");
+    let overview = overview.unwrap_or_default();
+    let collections = overview.list("collections");
     let rows: Vec<_> = jobs.list("value").iter().map(|job| Row::new(job, view)).collect();
     let page = Jobs {
         tabs,
@@ -138,7 +140,7 @@ enum Count {
 }
 
 impl Count {
-    fn new(counted: &Data) -> Count {
+    fn new(counted: &Value) -> Count {
         match (counted.has("count"), counted.is_true("more"), counted.integer("count")) {
             (false, ..) => Count::Unknown,
             (true, false, _) => Count::Exact,
@@ -159,13 +161,13 @@ impl Count {
 }
 
 impl Row {
-    pub(super) fn new(job: &Data, view: &View) -> Row {
+    pub(super) fn new(job: &Value, view: &View) -> Row {
         let address = JobAddress::of_id(&job.text("id"), &view.default_group);
         let (name, collection) = match &address {
             Some(address) => (address.job.clone(), address.collection.collection.clone()),
             None => (job.text("name"), job.text("collection")),
         };
-        let statistics = job.get("statistics");
+        let statistics = job.member("statistics");
         let failures = job.integer("consecutiveFailures");
         let own_state = job.text("properties.state");
         let state = match own_state.as_str() {
@@ -182,7 +184,7 @@ impl Row {
             mark: Mark::of_job(&state),
             state,
             schedule: job.text("scheduleText"),
-            outcomes: Outcomes::new(&statistics.list("outcomes"), view),
+            outcomes: Outcomes::new(statistics.list("outcomes"), view),
             next: job.time("properties.status.nextExecutionTime").map(|at| view.time(at)),
             success: statistics
                 .number("successRate")

@@ -15,7 +15,7 @@ use askama::Template;
 pub use sign_in::is_page;
 
 use crate::Page;
-use crate::api::{Api, ApiFailure};
+use crate::api::{Api, ApiFailure, Json as _};
 use crate::screen::Screen;
 use crate::view::{PageRequest, View};
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use askama::Template;
+use serde_json::Value;
 
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress, encode};
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::chart::{ExpectedLoad, NextHour, Responsive, RunCounts};
 use crate::format::count;
 use crate::mark::Mark;
@@ -76,7 +77,7 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
         let jobs = read(api, "/api/jobs?limit=1").await;
         is_empty = jobs.is_ok_and(|jobs| jobs.list("value").is_empty());
         if !is_empty {
-            overview = Data::default();
+            overview = Value::default();
         }
     }
     let is_calculated = overview.has("calculatedAt");
@@ -110,7 +111,7 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
 }
 
 impl Attention {
-    fn new(entry: &Data, view: &View) -> Attention {
+    fn new(entry: &Value, view: &View) -> Attention {
         let (collection, job) = (entry.text("collection"), entry.text("job"));
         let id = entry.text("id");
         let job_path = JobAddress::of_id(&id, &view.default_group).map(|job| job.in_console());

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use askama::Template;
+use serde_json::Value;
 
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::format::duration;
 use crate::mark::Mark;
 use crate::message::summary;
@@ -78,7 +79,7 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     };
     let limits = filters.iter().filter(|(name, value)| *name != "status" && !value.is_empty());
     let limits = limits.map(|(name, value)| match value.parse() {
-        Ok(at) => format!("{name} {}", view.time(at).absolute),
+        Ok(at) => format!("{name} {}", view.date_time(at)),
         Err(_) => format!("{name} {value}"),
     });
     let next = runs.text("nextLink");
@@ -95,16 +96,20 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
 }
 
 impl Row {
-    fn new(run: &Data, view: &View) -> Row {
+    fn new(run: &Value, view: &View) -> Row {
         let address = JobAddress::of_id(&run.text("id"), &view.default_group);
         let job_href = address
             .map_or(String::new(), |address| format!("{}jobs/{}", view.root, address.in_console()));
         let took = run.number("durationMilliseconds");
-        let status = run.text("status");
+        let status = match run.text("status").as_str() {
+            // Also while it waits to start or for a retry.
+            "Running" => run.text("disposition"),
+            status => status.to_owned(),
+        };
         Row {
             mark: Mark::of_run(&status),
             message: summary(&run.text("message")),
-            error_action: error_action(&run.get("errorAction")),
+            error_action: error_action(run.member("errorAction")),
             status,
             collection: run.text("collection"),
             job: run.text("job"),
@@ -120,7 +125,7 @@ impl Row {
 }
 
 /// `Error action succeeded`, with its message if it failed.
-fn error_action(outcome: &Data) -> String {
+fn error_action(outcome: &Value) -> String {
     match outcome.text("status").as_str() {
         "Running" => "Error action is running".to_owned(),
         "Succeeded" => "Error action succeeded".to_owned(),
@@ -158,6 +163,21 @@ mod tests {
             assert!(page.body.contains(">Not Found from a <"), "{}", page.body);
             assert!(page.body.contains(expected), "{}", page.body);
             assert!(page.body.contains("<td class=\"number hide-phone\">2</td>"), "{}", page.body);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_open_run_shows_what_it_waits_for() {
+        let run = |disposition| {
+            json!({"collection": "c", "job": "j", "id": "/subscriptions/s/resourceGroups/g/providers\
+                /Microsoft.Scheduler/jobCollections/c/jobs/j", "scheduledTime":
+                "2026-11-16T01:30:00Z", "kind": "Scheduled", "status": "Running",
+                "disposition": disposition, "attempts": 1})
+        };
+        let runs = json!({"value": [run("Running"), run("Retrying")], "nextLink": null});
+        let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
+        for expected in ["Running</span>", "Retrying</span>"] {
+            assert!(page.body.contains(expected), "{}", page.body);
         }
     }
 }

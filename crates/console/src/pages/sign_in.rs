@@ -4,6 +4,7 @@ use askama::Template;
 use percent_encoding::percent_decode_str;
 
 use super::{PageResult, rendered};
+use crate::api::Json as _;
 use crate::screen::Screen;
 use crate::view::{PageRequest, SignInMethod, View};
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use askama::Template;
+use serde_json::Value;
 
 use super::{PageResult, rendered};
-use crate::api::{Api, Data, read};
+use crate::api::{Api, Json as _, read};
 use crate::format::{bytes, count, duration, written_duration};
 use crate::mark::Mark;
 use crate::note::Note;
@@ -107,7 +108,7 @@ fn period(text: &str) -> String {
     }
 }
 
-fn scheduler(node: &Data) -> Line {
+fn scheduler(node: &Value) -> Line {
     let state = node.text("scheduler.state");
     let mark = match state.as_str() {
         "Running" => Mark::Succeeded,
@@ -126,7 +127,7 @@ fn scheduler(node: &Data) -> Line {
     Line { mark, text }
 }
 
-fn store(node: &Data) -> Line {
+fn store(node: &Value) -> Line {
     let kind = match node.text("store.kind").as_str() {
         "Sqlite" => "SQLite".to_owned(),
         "Postgres" => "PostgreSQL".to_owned(),

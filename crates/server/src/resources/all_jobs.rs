@@ -53,21 +53,24 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     let next = next.map(|position| page.link_after(&position.to_string()));
     let keys: Vec<_> = jobs.iter().map(|job| job.key).collect();
     let with_statistics = request.query.word("statistics", &FLAGS)?.unwrap_or(false);
-    let newest = match with_statistics {
-        true => app.store.newest_runs(keys.clone(), RunStatistics::RUNS_MAX).await?,
-        false => vec![],
-    };
     if with_statistics {
         // Only the console asks for statistics. Its users search next.
         Overview::prepare_search(app).await;
     }
-    let mut newest: HashMap<JobKey, NewestRuns> = keys.iter().copied().zip(newest).collect();
-    let records = app.store.jobs_by_key(keys).await?;
+    let newest = async {
+        match with_statistics {
+            true => app.store.newest_runs(keys.clone(), RunStatistics::RUNS_MAX).await,
+            false => Ok(vec![]),
+        }
+    };
+    let (newest, records, pause) =
+        tokio::try_join!(newest, app.store.jobs_by_key(keys.clone()), app.store.pause())?;
+    let mut newest: HashMap<JobKey, NewestRuns> = keys.into_iter().zip(newest).collect();
     let records: HashMap<JobKey, JobRecord> =
         records.into_iter().map(|record| (record.key, record)).collect();
     // A job that was deleted meanwhile, or cannot be read, is left out.
     let found = jobs.iter().filter_map(|job| Some((job, records.get(&job.key)?)));
-    let is_paused = app.store.pause().await?.is_some();
+    let is_paused = pause.is_some();
     let values = found.map(|(job, record)| {
         let newest = newest.remove(&job.key);
         write(app, job, record, newest, is_paused)

@@ -310,13 +310,14 @@ impl<'a> Search<'a> {
     ) -> Result<(FoundJobs, Option<CurrentIndex>), StoreError> {
         self.read_collections(app).await?;
         self.read_set(app).await?;
+        self.decide_count();
         for scans in 0..SCANS_MAX {
             // At least one scan, so that every page makes progress, also on a busy machine.
             let is_late = scans > 0 && watch.elapsed() >= TIME_MAX;
             if self.is_exhausted() || self.has_enough() || is_late {
                 break;
             }
-            self.scan(app).await?;
+            self.scan(app, scans == 0).await?;
         }
         let index = self.index.take();
         Ok((self.finish(), index))
@@ -360,8 +361,17 @@ impl<'a> Search<'a> {
         self.pending.is_empty()
     }
 
+    /// Without a text, the collections tell whether there are more jobs than are counted.
+    fn decide_count(&mut self) {
+        let jobs: u64 = self.pending.iter().map(|collection| collection.jobs).sum();
+        if self.text.is_none() && !self.counts.is_decided() && jobs > COUNT_MAX {
+            self.counts.all = COUNT_MAX + 1;
+            self.counts.progress = CountProgress::Ended;
+        }
+    }
+
     /// Scans some jobs.
-    async fn scan(&mut self, app: &App) -> Result<(), StoreError> {
+    async fn scan(&mut self, app: &App, is_first: bool) -> Result<(), StoreError> {
         let searched = |collection: &CollectionSummary| SearchedCollection {
             key: collection.key,
             jobs: collection.jobs,
@@ -373,7 +383,7 @@ impl<'a> Search<'a> {
             collections: self.pending.iter().map(searched).collect(),
             after: self.after.take(),
             contains: self.text.clone(),
-            scan_max: self.scan_max(),
+            scan_max: self.scan_max(is_first),
         };
         let JobSearchPage { jobs, rest } = match (&mut self.set, &self.index) {
             (Some(set), _) => take_from(set, &scan),
@@ -400,13 +410,14 @@ impl<'a> Search<'a> {
     }
 
     /// Jobs of the next scan: without conditions, every job is a match. Those of the index match the
-    /// text.
-    fn scan_max(&self) -> usize {
+    /// text. In most searches for a state, the first jobs have it.
+    fn scan_max(&self, is_first: bool) -> usize {
         let is_scanned_for_text = self.text.is_some() && self.index.is_none();
         let has_conditions = is_scanned_for_text || self.conditions.state.is_some();
         match (has_conditions, self.counts.is_decided()) {
             (false, true) => self.size + 1 - self.jobs.len(),
             (false, false) => COUNT_MAX as usize + 1,
+            (true, true) if is_first => 2 * self.size,
             (true, _) => SCAN,
         }
     }

@@ -150,6 +150,7 @@ macro_rules! conformance_tests {
             run_reports: [
                 the_newest_runs_of_many_jobs_are_read_at_once,
                 the_attempts_of_a_run_and_of_its_error_action_are_listed_apart,
+                the_last_attempt_of_an_old_run_is_listed,
                 runs_of_all_jobs_are_listed_newest_first,
                 a_list_of_runs_covers_only_the_given_scopes,
                 a_list_of_runs_examines_a_limited_number_of_rows_and_resumes,

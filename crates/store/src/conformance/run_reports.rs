@@ -247,6 +247,19 @@ pub async fn the_attempts_of_a_run_and_of_its_error_action_are_listed_apart(subj
     assert_eq!(oldest.run.own_attempts(&oldest.last), None);
 }
 
+/// Its entry is not among the newest of its job.
+pub async fn the_last_attempt_of_an_old_run_is_listed(subject: Subject) {
+    subject.create_collection().await;
+    let job = create_job(&subject, "c", "j").await;
+    for _ in 0..70 {
+        run(&subject, &job, Disposition::Completed).await;
+    }
+    for listed in list(&subject, everything()).await {
+        let main = listed.last.main.unwrap();
+        assert_eq!(main.message, format!("j at {}", listed.run.record.from));
+    }
+}
+
 /// Also for open runs, and for a job of another scope.
 pub async fn a_list_of_runs_covers_only_the_given_scopes(subject: Subject) {
     subject.create_collection().await;

@@ -94,8 +94,10 @@ impl PostgresStore {
                 .build()
                 .map_err(|error| StoreError::Failed(error.to_string()))
         };
-        let engine_pool = pool(engine_config(&config), settings.engine_connections_max)?;
-        let database = Database { pool: pool(config, settings.connections_max)?, settings };
+        let api_config = with_options(&config, PLANS);
+        let engine_config = with_options(&config, ENGINE_PLANS);
+        let engine_pool = pool(engine_config, settings.engine_connections_max)?;
+        let database = Database { pool: pool(api_config, settings.connections_max)?, settings };
         let (codec, listener) = (Arc::new(codec), Arc::new(listener));
         let edits = EditQueue::new(database.clone(), Arc::clone(&codec), Arc::clone(&listener));
         let reads = ReadQueue::new(database.clone());
@@ -186,15 +188,19 @@ fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> 
     Ok(config)
 }
 
-/// The parameters of the connections of the engine. Its statements read and write rows by arrays of keys,
-/// often of tables that were empty when the database last counted their rows. They are planned once, as
-/// searches of an index for each key.
-fn engine_config(config: &Config) -> Config {
-    let options = config.get_options().unwrap_or_default().to_owned();
+/// How the database plans statements of the API. Each of them reads a bounded number of rows by an index,
+/// where the statistics of a large table may suggest to read all of it.
+const PLANS: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off";
+
+/// How the database plans statements of the engine. They read and write rows by arrays of keys, often of
+/// tables that were empty when the database last counted their rows. They are planned once, as searches
+/// of an index for each key.
+const ENGINE_PLANS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
+    -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
+
+fn with_options(config: &Config, options: &str) -> Config {
     let mut config = config.clone();
-    config.options(format!(
-        "{options} -c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
-         -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off"
-    ));
+    let others = config.get_options().unwrap_or_default().to_owned();
+    config.options(format!("{others} {options}"));
     config
 }

@@ -86,13 +86,13 @@ impl PostgresStore {
         let whole = whole.count();
         if whole > 0 {
             let (examined, others) = search.collections.split_at(whole);
-            let jobs = self.examine(examined, &search, i64::MAX).await?;
+            let jobs = self.examine(examined, &search).await?;
             let rest =
                 others.first().map(|next| SearchPosition { collection: next.key, after: None });
             return Ok(JobSearchPage { jobs, rest });
         }
         let end = self.end_of_slice(first.key, &search).await?;
-        let jobs = self.examine(&[*first], &search, rows_max(scan_max)).await?;
+        let jobs = self.examine(&[*first], &search).await?;
         let next = search.collections.get(1).map(|next| (next.key, None));
         let rest = end.map(|end| (first.key, Some(end))).or(next);
         let rest = rest.map(|(collection, after)| SearchPosition { collection, after });
@@ -113,29 +113,32 @@ impl PostgresStore {
         found.first().map(job_name).transpose()
     }
 
-    /// The matches among the first `limit` jobs of each of these collections.
+    /// The matches among the first `scan_max` jobs of each of these collections.
     async fn examine(
         &self,
         collections: &[SearchedCollection],
         search: &JobSearch,
-        limit: i64,
     ) -> Result<Vec<JobMatch>, StoreError> {
-        // The limit inside makes it a range of the index, whatever the statistics of the table.
-        let sql = concat!(
-            "SELECT ",
-            summary_columns!(),
-            ", j.name
+        // The limit inside makes it a range of the index. The other one, which the planner knows, tells
+        // it how few rows there are; a power of two, so that there are few different statements.
+        let sql = format!(
+            "SELECT {columns}, j.name
              FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY w (id, matches, place)
              CROSS JOIN LATERAL (
-                SELECT j.key, j.job_key, j.name, j.search FROM jobs j
-                WHERE j.collection_id = w.id
-                  AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
-                ORDER BY j.job_key LIMIT $4
+                SELECT * FROM (
+                    SELECT j.key, j.job_key, j.name, j.search FROM jobs j
+                    WHERE j.collection_id = w.id
+                      AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
+                    ORDER BY j.job_key LIMIT $4
+                ) j LIMIT {rows}
              ) j
              JOIN states s ON s.job = j.key
              WHERE w.matches OR strpos(lower(j.job_key), $5) > 0 OR strpos(j.search, $5) > 0
-             ORDER BY w.place, j.job_key"
+             ORDER BY w.place, j.job_key",
+            columns = summary_columns!(),
+            rows = search.scan_max.max(1).next_power_of_two(),
         );
+        let limit = rows_max(search.scan_max.max(1));
         let ids: Vec<_> = collections.iter().map(|collection| collection.key.0).collect();
         let has_text = search.contains.is_some();
         let matches: Vec<_> =
@@ -143,7 +146,7 @@ impl PostgresStore {
         let after = search.after.as_ref().map(JobName::key).unwrap_or_default();
         let text = search.contains.as_deref().unwrap_or_default().to_lowercase();
         let text = without_nul(&text);
-        let rows = self.query(sql, &[&ids, &matches, &after, &limit, &text]).await?;
+        let rows = self.query(&sql, &[&ids, &matches, &after, &limit, &text]).await?;
         read_matches(&rows)
     }
 

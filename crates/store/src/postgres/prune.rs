@@ -104,7 +104,7 @@ struct PruneHistory {
 impl Operation for PruneHistory {
     type Output = usize;
 
-    // No index has the number of entries; see `engine_config`.
+    // No index has the number of entries; see `ENGINE_PLANS`.
     const BEGIN: &'static str = "BEGIN; SET LOCAL enable_seqscan = on";
 
     async fn perform(&mut self, transaction: &Transaction<'_>) -> Result<usize, PostgresError> {

@@ -52,10 +52,17 @@ impl PostgresStore {
         distinct.sort_unstable();
         distinct.dedup();
         let mut found: HashMap<i64, NewestRuns> = HashMap::new();
-        for row in self.query(sql, &[&distinct, &rows_max(limit)]).await? {
+        let limit = rows_max(limit);
+        let parameters: [&(dyn ToSql + Sync); 2] = [&distinct, &limit];
+        let running_parameters: [&(dyn ToSql + Sync); 1] = [&distinct];
+        let (closed, running) = tokio::try_join!(
+            self.query(sql, &parameters),
+            self.query(running, &running_parameters)
+        )?;
+        for row in closed {
             found.entry(get(&row, "job")?).or_default().closed.push(row::closed_run(&row)?);
         }
-        for row in self.query(running, &[&distinct]).await? {
+        for row in running {
             found.entry(get(&row, "job")?).or_default().is_running = true;
         }
         Ok(keys.iter().map(|job| found.get(job).cloned().unwrap_or_default()).collect())
@@ -166,16 +173,31 @@ impl PostgresStore {
     }
 
     /// Adds the last attempts, which are among the newest history entries of their jobs. Reads the
-    /// entries of each job once, by the primary key.
+    /// entries by the primary key, first the few that have those of most runs.
     async fn add_last_attempts(
         &self,
+        jobs: &[i64],
+        runs: &mut [ListedClosedRun],
+    ) -> Result<(), StoreError> {
+        for scan_max in [8, 64, ATTEMPT_SCAN_MAX] {
+            self.add_last_attempts_among(scan_max, jobs, runs).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds the last attempts that are among the newest `scan_max` entries of their jobs.
+    async fn add_last_attempts_among(
+        &self,
+        scan_max: usize,
         jobs: &[i64],
         runs: &mut [ListedClosedRun],
     ) -> Result<(), StoreError> {
         let (mut places, mut keys) = (Vec::new(), Vec::new());
         let [mut scheduled, mut started, mut ended] = [const { Vec::new() }; 3];
         for ((index, run), job) in runs.iter().enumerate().zip(jobs) {
-            if let Some(execution) = run.run.execution {
+            if let Some(execution) = run.run.execution
+                && !run.last.is_complete()
+            {
                 places.push(i32::try_from(index).unwrap_or(i32::MAX));
                 keys.push(*job);
                 scheduled.push(run.run.record.from.ticks());
@@ -202,7 +224,7 @@ impl PostgresStore {
               ORDER BY n.place, h.role, h.sequence DESC"
         );
         let postponed = AttemptStatus::Postponed.code();
-        let limit = rows_max(ATTEMPT_SCAN_MAX);
+        let limit = rows_max(scan_max);
         let parameters: [&(dyn ToSql + Sync); 7] =
             [&places, &keys, &scheduled, &started, &ended, &limit, &postponed];
         let mut entries = Vec::new();

@@ -1,8 +1,9 @@
 //! The answer to "why is it (not) running?".
+use serde_json::Value;
 
 use super::Job;
 use crate::address::encode;
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::count;
 use crate::mark::Mark;
 use crate::message::summary;
@@ -74,8 +75,8 @@ fn heading(reason: &str, failures: u64, job: &Job<'_>) -> (&'static str, String)
 }
 
 impl LastAttempt {
-    fn new(entry: &Data, job: &Job<'_>, view: &View) -> Option<LastAttempt> {
-        let properties = entry.get("properties");
+    fn new(entry: &Value, job: &Job<'_>, view: &View) -> Option<LastAttempt> {
+        let properties = entry.member("properties");
         let scheduled = properties.text("expectedExecutionTime");
         let status = properties.text("status");
         Some(LastAttempt {

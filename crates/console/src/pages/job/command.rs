@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::address::JobAddress;
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::secrets::STORED;
 use crate::shell::quoted;
 
@@ -13,7 +13,7 @@ const SECRET_MEMBERS: [&str; 4] =
 
 /// `kalends job create` with flags, or with the definition on standard input if flags cannot express
 /// all of it. `properties` are those of the job without its status.
-pub(super) fn create_command(address: &JobAddress, properties: &Data) -> String {
+pub(super) fn create_command(address: &JobAddress, properties: &Value) -> String {
     let name = quoted(&format!("{}/{}", address.collection.collection, address.job));
     let start = format!("kalends job create {name}");
     match flags(properties) {
@@ -26,7 +26,7 @@ pub(super) fn create_command(address: &JobAddress, properties: &Data) -> String 
 }
 
 /// Whether the API left out secrets that the definition needs.
-pub(super) fn leaves_out_secrets(properties: &Data) -> bool {
+pub(super) fn leaves_out_secrets(properties: &Value) -> bool {
     fn finds(value: &Value) -> bool {
         match value {
             Value::Object(members) => members
@@ -37,27 +37,27 @@ pub(super) fn leaves_out_secrets(properties: &Data) -> bool {
             _ => false,
         }
     }
-    finds(&properties.0)
+    finds(properties)
 }
 
 /// The definition without the state of a finished job, which nobody can send.
-fn definition(properties: &Data) -> Data {
-    let mut definition = properties.0.clone();
+fn definition(properties: &Value) -> Value {
+    let mut definition = properties.clone();
     if let Some(members) = definition.as_object_mut() {
         let is_disabled = members.get("state").is_some_and(|state| state == "Disabled");
         if !is_disabled {
             members.remove("state");
         }
     }
-    Data(definition)
+    definition
 }
 
 /// The flags of a definition; `None` if a member has no flag.
-fn flags(properties: &Data) -> Option<Vec<(&'static str, String)>> {
-    let mut rest = definition(properties).0;
-    let mut take = |path: &str| Data(remove(&mut rest, path).unwrap_or_default());
+fn flags(properties: &Value) -> Option<Vec<(&'static str, String)>> {
+    let mut rest = definition(properties);
+    let mut take = |path: &str| remove(&mut rest, path).unwrap_or_default();
     let mut flags: Vec<(&'static str, String)> = Vec::new();
-    let mut recurrence = |take: &mut dyn FnMut(&str) -> Data| {
+    let mut recurrence = |take: &mut dyn FnMut(&str) -> Value| {
         let (cron, frequency) = (take("recurrence.cron").text(""), take("recurrence.frequency"));
         let interval = take("recurrence.interval").text("");
         if !cron.is_empty() {
@@ -117,7 +117,7 @@ fn flags(properties: &Data) -> Option<Vec<(&'static str, String)>> {
     is_empty(&rest).then_some(flags)
 }
 
-fn request_flags(take: &mut dyn FnMut(&str) -> Data) -> Option<Vec<(&'static str, String)>> {
+fn request_flags(take: &mut dyn FnMut(&str) -> Value) -> Option<Vec<(&'static str, String)>> {
     let url = take("action.request.uri").text("");
     let kind = take("action.type").text("");
     // The client chooses the type by the URL.
@@ -146,7 +146,7 @@ fn request_flags(take: &mut dyn FnMut(&str) -> Data) -> Option<Vec<(&'static str
     Some(flags)
 }
 
-fn retry_flag(policy: &Data) -> Option<Option<(&'static str, String)>> {
+fn retry_flag(policy: &Value) -> Option<Option<(&'static str, String)>> {
     let kind = policy.text("retryType");
     let has = |name: &str| policy.has(name);
     match kind.as_str() {
@@ -163,11 +163,11 @@ fn retry_flag(policy: &Data) -> Option<Option<(&'static str, String)>> {
 }
 
 /// The URL of an error action that is a POST request without anything else.
-fn error_action_url(action: Data) -> Option<String> {
-    let mut rest = action.0;
-    let url = Data(remove(&mut rest, "request.uri")?).text("");
-    let method = Data(remove(&mut rest, "request.method")?).text("");
-    let kind = Data(remove(&mut rest, "type")?).text("");
+fn error_action_url(action: Value) -> Option<String> {
+    let mut rest = action;
+    let url = remove(&mut rest, "request.uri")?.text("");
+    let method = remove(&mut rest, "request.method")?.text("");
+    let kind = remove(&mut rest, "type")?.text("");
     let expected = if url.get(..6)?.eq_ignore_ascii_case("https:") { "Https" } else { "Http" };
     let is_plain = method.eq_ignore_ascii_case("POST")
         && kind.eq_ignore_ascii_case(expected)
@@ -198,7 +198,7 @@ mod tests {
     fn command(properties: Value) -> String {
         let collection = CollectionAddress { group: None, collection: "billing".to_owned() };
         let address = JobAddress { collection, job: "export".to_owned() };
-        create_command(&address, &Data(properties))
+        create_command(&address, &properties)
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn secrets_that_the_api_leaves_out_are_noticed() {
-        let with = |request: Value| Data(json!({"action": {"request": request}}));
+        let with = |request: Value| json!({"action": {"request": request}});
         assert!(!leaves_out_secrets(&with(json!({"uri": "http://a/"}))));
         assert!(leaves_out_secrets(&with(json!({"authentication": {"type": "Basic"}}))));
         assert!(leaves_out_secrets(&with(json!({"headers": {"Cookie": STORED}}))));

@@ -1,9 +1,10 @@
 //! Facts about a job and its runs so far.
 
+use serde_json::Value;
 use std::time::Duration;
 
 use super::Job;
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::format::{count, counted, duration, written_duration};
 use crate::view::View;
 
@@ -22,25 +23,25 @@ impl Fact {
 
 /// The definition in words.
 pub(super) fn definition(job: &Job<'_>) -> Vec<Fact> {
-    let properties = job.job.get("properties");
-    let action = properties.get("action");
+    let properties = job.job.member("properties");
+    let action = properties.member("action");
     let is_recurring = properties.has("recurrence");
     let authentication = action.text("request.authentication.type");
     let mut facts = vec![Fact {
         name: "Target",
-        code: target(&action),
+        code: target(action),
         text: match authentication.is_empty() {
             true => String::new(),
             false => format!("with {authentication} authentication"),
         },
     }];
-    facts.push(Fact::text("Retries", retries(&action.get("retryPolicy"))));
+    facts.push(Fact::text("Retries", retries(action.member("retryPolicy"))));
     if action.has("errorAction") {
-        let code = target(&action.get("errorAction"));
+        let code = target(action.member("errorAction"));
         facts.push(Fact { name: "Error action", code, text: String::new() });
     }
     if is_recurring {
-        facts.push(Fact::text("Missed runs", missed_runs(&properties.get("missedRuns"))));
+        facts.push(Fact::text("Missed runs", missed_runs(properties.member("missedRuns"))));
         facts.push(Fact::text("Overlap", overlap(&properties.text("overlap"))));
     }
     let limits = [
@@ -55,9 +56,9 @@ pub(super) fn definition(job: &Job<'_>) -> Vec<Fact> {
     if action.text("signing") == "On" {
         facts.push(Fact::text("Signing", "on"));
     }
-    let tags = properties.members("tags").into_iter().map(|(name, value)| {
+    let tags = properties.members("tags").map(|(name, value)| {
         let value = value.text("");
-        if value.is_empty() { name } else { format!("{name}={value}") }
+        if value.is_empty() { name.to_owned() } else { format!("{name}={value}") }
     });
     let tags = tags.collect::<Vec<_>>().join(", ");
     if !tags.is_empty() {
@@ -75,13 +76,13 @@ pub(super) fn statistics(job: &Job<'_>, view: &View) -> Vec<Fact> {
             0 => String::new(),
             edits => format!(", changed {}", counted(edits, "time", "times")),
         };
-        facts.push(Fact::text("Created", format!("{}{edits}", view.time(created).absolute)));
+        facts.push(Fact::text("Created", format!("{}{edits}", view.date_time(created))));
     }
     facts
 }
 
 fn counters(job: &Job<'_>) -> Vec<Fact> {
-    let status = job.job.get("properties.status");
+    let status = job.job.member("properties.status");
     let (runs, failures) = (status.integer("executionCount"), status.integer("failureCount"));
     let mut facts = Vec::new();
     if runs > 0 {
@@ -109,10 +110,10 @@ fn counters(job: &Job<'_>) -> Vec<Fact> {
 }
 
 /// `POST https://example.com/`, or the queue or topic.
-pub(in crate::pages) fn target(action: &Data) -> String {
-    let queue = action.get("queueMessage");
-    let bus_queue = action.get("serviceBusQueueMessage");
-    let bus_topic = action.get("serviceBusTopicMessage");
+pub(in crate::pages) fn target(action: &Value) -> String {
+    let queue = action.member("queueMessage");
+    let bus_queue = action.member("serviceBusQueueMessage");
+    let bus_topic = action.member("serviceBusTopicMessage");
     if action.has("request") {
         return format!(
             "{} {}",
@@ -130,7 +131,7 @@ pub(in crate::pages) fn target(action: &Data) -> String {
     format!("{kind} {name} of {place}")
 }
 
-fn retries(policy: &Data) -> String {
+fn retries(policy: &Value) -> String {
     let or = |name: &str, default: &str| match policy.text(name) {
         text if text.is_empty() => default.to_owned(),
         text => text,
@@ -152,7 +153,7 @@ fn retries(policy: &Data) -> String {
     }
 }
 
-fn missed_runs(policy: &Data) -> String {
+fn missed_runs(policy: &Value) -> String {
     let within = match policy.text("within") {
         text if text.is_empty() => String::new(),
         text => format!(", within {}", written_duration(&text)),

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use super::Job;
 use super::runs::occurrences;
 use crate::address::encode;
-use crate::api::{Api, ApiFailure, Data};
+use crate::api::{Api, ApiFailure, Json as _};
 use crate::format::count;
 use crate::mark::Mark;
 use crate::view::{PageRequest, Time, View};
@@ -77,7 +78,7 @@ impl Ledger {
         let to: Instant = request.parameter("to").parse().unwrap_or(view.now).min(view.now);
         let from = to.saturating_sub(window).max(created.min(to));
         let found = occurrences(job, from, to, PAGES_MAX, api).await;
-        let is_wanted = |row: &&Data| row.text("disposition").starts_with(&wanted);
+        let is_wanted = |row: &&Value| row.text("disposition").starts_with(&wanted);
         let rows = found.rows.iter().rev().filter(is_wanted);
         let rows = rows.filter_map(|row| Row::new(row, job, view)).collect();
         let link = |to: Option<Instant>, disposition: &str| {
@@ -113,7 +114,7 @@ fn window(job: &Job<'_>) -> Duration {
 }
 
 impl Row {
-    fn new(row: &Data, job: &Job<'_>, view: &View) -> Option<Row> {
+    fn new(row: &Value, job: &Job<'_>, view: &View) -> Option<Row> {
         let at = row.time("scheduledTime")?;
         let disposition = row.text("disposition");
         Some(Row {

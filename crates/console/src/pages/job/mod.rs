@@ -18,10 +18,12 @@ pub(super) use self::facts::target;
 use self::ledger::Ledger;
 use self::runs::Runs;
 use self::schedule::Schedule;
+use serde_json::Value;
+
 use super::jobs::FAILING_MIN;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
-use crate::api::{Api, ApiFailure, Data, read};
+use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::chart::Outcomes;
 use crate::mark::Mark;
 use crate::note::Note;
@@ -100,14 +102,14 @@ struct NextRun {
 struct Job<'a> {
     address: &'a JobAddress,
     /// The job as the API returns it.
-    job: Data,
+    job: Value,
     /// Why it is or is not running now.
-    explanation: Data,
-    statistics: Data,
+    explanation: Value,
+    statistics: Value,
     /// The history entry of the last attempt of the main action.
-    last: Data,
+    last: Value,
     /// Coming occurrences.
-    coming: Vec<Data>,
+    coming: Vec<Value>,
 }
 
 impl<'a> Job<'a> {
@@ -131,8 +133,9 @@ impl<'a> Job<'a> {
             read(api, &paths[3]),
             read(api, &paths[4]),
         );
-        let history = history.unwrap_or_default().list("value");
-        let is_main = |entry: &&Data| entry.text("properties.actionName") != "ErrorAction";
+        let history = history.unwrap_or_default();
+        let history = history.list("value");
+        let is_main = |entry: &&Value| entry.text("properties.actionName") != "ErrorAction";
         let last = history.iter().find(is_main).or(history.first()).cloned();
         Ok(Job {
             address,
@@ -140,7 +143,7 @@ impl<'a> Job<'a> {
             explanation: explanation.unwrap_or_default(),
             statistics: statistics.unwrap_or_default(),
             last: last.unwrap_or_default(),
-            coming: coming.unwrap_or_default().list("value"),
+            coming: coming.unwrap_or_default().list("value").to_vec(),
         })
     }
 
@@ -177,7 +180,7 @@ impl<'a> Job<'a> {
 }
 
 /// The zone of the job with a schedule of its own; none if that is UTC.
-pub(super) fn zone_of(job: &Data) -> Option<Zone> {
+pub(super) fn zone_of(job: &Value) -> Option<Zone> {
     let name = job.text("properties.recurrence.timeZone");
     Zone::named(&name).ok().filter(|zone| zone.name() != Zone::utc().name())
 }
@@ -200,7 +203,7 @@ pub(super) async fn page(
         "notes" => Tab::Notes(Note::of_job(address, view, api).await),
         _ => Tab::Runs(Runs::load(&job, request, view, api).await?),
     };
-    let properties = job.job.get("properties");
+    let properties = job.job.member("properties");
     let state = job.state();
     let own_state = properties.text("state");
     let reason = note_of_state(&job, view, api).await;
@@ -225,7 +228,7 @@ pub(super) async fn page(
         statistics: facts::statistics(&job, view),
         outcomes: Some(job.statistics.list("outcomes"))
             .filter(|outcomes| !outcomes.is_empty())
-            .map(|outcomes| Outcomes::new(&outcomes, view)),
+            .map(|outcomes| Outcomes::new(outcomes, view)),
         next,
         next_condition: match job.coming.first().map(|row| row.text("disposition")).as_deref() {
             Some("JobDisabled") => "if the job were enabled",
@@ -263,7 +266,7 @@ impl JobPage<'_> {
 }
 
 impl NextRun {
-    fn new(row: &Data, view: &View) -> Option<NextRun> {
+    fn new(row: &Value, view: &View) -> Option<NextRun> {
         let disposition = row.text("disposition");
         let remark = match disposition.as_str() {
             // The list says it once.
@@ -295,17 +298,15 @@ async fn note_of_state(job: &Job<'_>, view: &View, api: &dyn Api) -> Option<Note
 }
 
 fn definition(job: &Job<'_>) -> Tab {
-    let mut definition = job.job.0.clone();
-    if let Some(properties) =
-        definition.get_mut("properties").and_then(serde_json::Value::as_object_mut)
-    {
+    let mut definition = job.job.clone();
+    if let Some(properties) = definition.get_mut("properties").and_then(Value::as_object_mut) {
         properties.remove("status");
     }
-    let properties = Data(definition.get("properties").cloned().unwrap_or_default());
+    let properties = definition.member("properties");
     Tab::Definition {
-        json: Data(definition).pretty(),
-        command: command::create_command(job.address, &properties),
-        has_secrets: command::leaves_out_secrets(&properties),
+        json: definition.pretty(),
+        command: command::create_command(job.address, properties),
+        has_secrets: command::leaves_out_secrets(properties),
     }
 }
 

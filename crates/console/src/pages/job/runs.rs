@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use super::{Job, link_parameter};
 use crate::address::encode;
-use crate::api::{Api, ApiFailure, Data, read};
+use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::format::duration;
 use crate::mark::Mark;
 use crate::message::summary;
@@ -41,9 +42,9 @@ pub(super) struct Row {
 }
 
 /// The attempts of one occurrence, newest first.
-struct Attempts {
+struct Attempts<'a> {
     at: Instant,
-    entries: Vec<Data>,
+    entries: Vec<&'a Value>,
 }
 
 impl Runs {
@@ -61,7 +62,7 @@ impl Runs {
         let history = read(api, &job.address.api("/history", &query)).await?;
         // The attempts of the last row of a page may continue on the next one.
         let shown_before: Option<Instant> = request.parameter("after").parse().ok();
-        let mut groups = group(&history.list("value"));
+        let mut groups = group(history.list("value"));
         groups.retain(|group| Some(group.at) != shown_before);
         let is_first_page = cursor.is_empty();
         let from = groups.iter().map(|group| group.at).min();
@@ -81,7 +82,7 @@ impl Runs {
             .collect();
         if is_first_page {
             // Runs without a finished attempt have no history yet.
-            let in_flight = |row: &&Data| {
+            let in_flight = |row: &&Value| {
                 matches!(row.text("disposition").as_str(), "Running" | "Waiting" | "Retrying")
             };
             for row in occurrences.iter().filter(in_flight) {
@@ -102,7 +103,7 @@ impl Runs {
 
 /// Occurrences of a job in a time span, oldest first.
 pub(super) struct Occurrences {
-    pub(super) rows: Vec<Data>,
+    pub(super) rows: Vec<Value>,
     /// Whether there are more than were read.
     pub(super) has_more: bool,
 }
@@ -121,7 +122,7 @@ pub(super) async fn occurrences(
     for _ in 0..pages_max {
         let page = job.address.api("/occurrences", &format!("{span}{cursor}"));
         let page = read(api, &page).await.unwrap_or_default();
-        rows.extend(page.list("value"));
+        rows.extend_from_slice(page.list("value"));
         match link_parameter(&page.text("nextLink"), "%24skiptoken") {
             Some(next) => cursor = format!("&%24skiptoken={next}"),
             None => return Occurrences { rows, has_more: false },
@@ -131,10 +132,10 @@ pub(super) async fn occurrences(
 }
 
 /// Groups history entries by their occurrence, in the order of the newest entry of each.
-fn group(entries: &[Data]) -> Vec<Attempts> {
-    let mut groups: Vec<Attempts> = Vec::new();
+fn group(entries: &[Value]) -> Vec<Attempts<'_>> {
+    let mut groups: Vec<Attempts<'_>> = Vec::new();
     for entry in entries {
-        let entry = entry.get("properties");
+        let entry = entry.member("properties");
         let Some(at) = entry.time("expectedExecutionTime") else { continue };
         match groups.iter_mut().find(|group| group.at == at) {
             Some(group) => group.entries.push(entry),
@@ -145,10 +146,10 @@ fn group(entries: &[Data]) -> Vec<Attempts> {
 }
 
 impl Row {
-    fn new(group: &Attempts, occurrence: Option<&Data>, job: &Job<'_>, view: &View) -> Row {
-        let is_main = |entry: &&Data| entry.text("actionName") != "ErrorAction";
-        let main = || group.entries.iter().filter(is_main);
-        let newest = main().next().or(group.entries.first());
+    fn new(group: &Attempts<'_>, occurrence: Option<&Value>, job: &Job<'_>, view: &View) -> Row {
+        let is_main = |entry: &&Value| entry.text("actionName") != "ErrorAction";
+        let main = || group.entries.iter().copied().filter(is_main);
+        let newest = main().next().or(group.entries.first().copied());
         let disposition = match (occurrence, newest) {
             (Some(row), _) => row.text("disposition"),
             (None, Some(entry)) => entry.text("status"),

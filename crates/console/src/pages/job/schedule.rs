@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::ToSpan as _;
 use jiff::civil::Date;
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use super::Job;
 use super::runs::occurrences;
-use crate::api::{Api, ApiFailure, Data};
+use crate::api::{Api, ApiFailure, Json as _};
 use crate::chart::{Calendar, CalendarData, DailyRate};
 use crate::view::{PageRequest, View};
 
@@ -59,7 +60,7 @@ impl Schedule {
         if past_start < past_end {
             let past = occurrences(job, past_start, past_end, pages, api).await;
             if past_start > start.max(job.created().unwrap_or(start)) {
-                limits.push(format!("the past from {}", view.time(past_start).absolute));
+                limits.push(format!("the past from {}", view.date_time(past_start)));
             }
             rows.extend(past.rows);
         }
@@ -68,7 +69,7 @@ impl Schedule {
             let last = coming.rows.last().and_then(|row| row.time("scheduledTime"));
             if let Some(last) = last.filter(|_| coming.has_more) {
                 known.1 = last;
-                limits.push(format!("coming runs until {}", view.time(last).absolute));
+                limits.push(format!("coming runs until {}", view.date_time(last)));
             }
             rows.extend(coming.rows);
         }
@@ -91,10 +92,10 @@ impl Schedule {
 /// The coming runs per day of a job that runs often and each day alike, as counted tomorrow. Its
 /// occurrences are too many to read.
 async fn daily_rate(job: &Job<'_>, today: Date, view: &View, api: &dyn Api) -> Option<DailyRate> {
-    let recurrence = job.job.get("properties.recurrence");
+    let recurrence = job.job.member("properties.recurrence");
     let is_coming = job.coming.iter().any(|row| row.text("disposition") == "Scheduled");
     let is_often = job.interval().is_some_and(|interval| interval <= OFTEN);
-    if !is_coming || !is_often || !repeats_daily(&recurrence) || recurrence.has("count") {
+    if !is_coming || !is_often || !repeats_daily(recurrence) || recurrence.has("count") {
         return None;
     }
     let day = |days: i64| Calendar::span(today.saturating_add(days.days()), view).0;
@@ -105,7 +106,7 @@ async fn daily_rate(job: &Job<'_>, today: Date, view: &View, api: &dyn Api) -> O
 }
 
 /// Whether a schedule has no restriction to certain days.
-fn repeats_daily(recurrence: &Data) -> bool {
+fn repeats_daily(recurrence: &Value) -> bool {
     let cron = recurrence.text("cron");
     match cron.is_empty() {
         false => cron.split_whitespace().skip(2).eq(["*", "*", "*"]),

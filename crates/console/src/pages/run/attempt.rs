@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::chart::{Attempt, Phase};
 use crate::format::{count, fine_duration};
 use crate::mark::Mark;
@@ -49,7 +50,7 @@ pub(super) fn label(is_main: bool, retry: u64) -> String {
 }
 
 impl AttemptEntry {
-    pub(super) fn new(entry: &Data, view: &View) -> AttemptEntry {
+    pub(super) fn new(entry: &Value, view: &View) -> AttemptEntry {
         let message = entry.text("message");
         let status = entry.text("status");
         let is_main = entry.text("actionName") != "ErrorAction";
@@ -137,7 +138,7 @@ fn headers(response: &Response<'_>) -> String {
 fn pretty(body: &str) -> String {
     let is_structure = body.trim_start().starts_with(['{', '[']);
     let parsed = is_structure.then(|| serde_json::from_str(body).ok()).flatten();
-    parsed.map_or_else(|| body.to_owned(), |value| Data(value).pretty())
+    parsed.map_or_else(|| body.to_owned(), |value: Value| value.pretty())
 }
 
 fn size(response: &Response<'_>) -> String {

@@ -8,10 +8,12 @@ use kalends_recurrence::Instant;
 
 use self::attempt::AttemptEntry;
 use self::request::SentRequest;
+use serde_json::Value;
+
 use super::job::zone_of;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
-use crate::api::{Api, ApiFailure, Data, read};
+use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::chart::{Attempt, Responsive, Waterfall};
 use crate::format::{count, counted, duration, fine_duration};
 use crate::mark::Mark;
@@ -100,7 +102,7 @@ pub(super) async fn page(
     let row = rows.last().cloned().unwrap_or_default();
     let scheduled = row.time("scheduledTime").or(explanation.time("occurrence")).unwrap_or(at);
     let mut attempts: Vec<_> =
-        history.iter().map(|entry| AttemptEntry::new(&entry.get("properties"), view)).collect();
+        history.iter().map(|entry| AttemptEntry::new(entry.member("properties"), view)).collect();
     let disposition = match row.text("disposition") {
         name if name.is_empty() => explanation.text("reason"),
         name => name,
@@ -115,15 +117,15 @@ pub(super) async fn page(
     if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.is_main) {
         attempt.is_open = true;
     }
-    let action = job.get("properties.action");
+    let action = job.member("properties.action");
     let key = row.text("idempotencyKey");
     let ran_error_action = attempts.iter().any(|attempt| !attempt.is_main);
-    let mut requests = vec![SentRequest::new("Request", &action, &key, scheduled, address)];
+    let mut requests = vec![SentRequest::new("Request", action, &key, scheduled, address)];
     if ran_error_action && action.has("errorAction") {
-        let error_action = action.get("errorAction");
+        let error_action = action.member("errorAction");
         requests.push(SentRequest::new(
             "Request of the error action",
-            &error_action,
+            error_action,
             "",
             scheduled,
             address,
@@ -183,7 +185,7 @@ fn outcome(disposition: &str, attempts: &[AttemptEntry]) -> String {
 fn waterfall(
     scheduled: Instant,
     attempts: &[AttemptEntry],
-    row: &Data,
+    row: &Value,
     view: &View,
 ) -> Option<Responsive<Waterfall>> {
     // Attempts with their number, oldest first.
@@ -219,7 +221,7 @@ fn waterfall(
 }
 
 fn facts(
-    row: &Data,
+    row: &Value,
     attempts: &[AttemptEntry],
     scheduled: Instant,
     generation: Option<String>,

@@ -1,9 +1,10 @@
 //! The request of an action, as its definition sends it, and as a command of curl.
 
 use kalends_recurrence::Instant;
+use serde_json::Value;
 
 use crate::address::JobAddress;
-use crate::api::Data;
+use crate::api::Json as _;
 use crate::pages::job::target;
 use crate::secrets::STORED;
 use crate::shell::quoted;
@@ -24,7 +25,7 @@ impl SentRequest {
     /// `action` without secrets; `key` is the idempotency key, if it is known.
     pub(super) fn new(
         title: &'static str,
-        action: &Data,
+        action: &Value,
         key: &str,
         scheduled: Instant,
         address: &JobAddress,
@@ -37,18 +38,13 @@ impl SentRequest {
             let text = format!("{}\n\n{message}", target(action));
             return SentRequest { title, text, curl: String::new(), id };
         }
-        let request = action.get("request");
-        SentRequest {
-            title,
-            text: text(&request, key, scheduled, address),
-            curl: curl(&request),
-            id,
-        }
+        let request = action.member("request");
+        SentRequest { title, text: text(request, key, scheduled, address), curl: curl(request), id }
     }
 }
 
 /// The request in the notation of HTTP/1.1.
-fn text(request: &Data, key: &str, scheduled: Instant, address: &JobAddress) -> String {
+fn text(request: &Value, key: &str, scheduled: Instant, address: &JobAddress) -> String {
     let url = request.text("uri").replace(STORED, MASKED);
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -80,17 +76,17 @@ fn text(request: &Data, key: &str, scheduled: Instant, address: &JobAddress) -> 
 }
 
 /// The command. Secrets are variables of the shell, which the user sets.
-fn curl(request: &Data) -> String {
+fn curl(request: &Value) -> String {
     let mut words = vec![format!("curl -X {}", quoted(&request.text("method").to_uppercase()))];
     words.push(url_word(&request.text("uri")));
     for (name, value) in request.members("headers") {
         let value = value.text("");
         words.push(match value.contains(STORED) {
-            true => format!("-H {}\"${}\"", quoted(&format!("{name}: ")), variable(&name)),
+            true => format!("-H {}\"${}\"", quoted(&format!("{name}: ")), variable(name)),
             false => format!("-H {}", quoted(&format!("{name}: {value}"))),
         });
     }
-    let authentication = request.get("authentication");
+    let authentication = request.member("authentication");
     match authentication.text("type").as_str() {
         "Basic" => words.push(format!("-u {}", quoted(&authentication.text("username")))),
         "ActiveDirectoryOAuth" => words.push("-H 'Authorization: Bearer '\"$TOKEN\"".to_owned()),
@@ -139,6 +135,6 @@ mod tests {
         let expected = "curl -X POST \\\n  'https://a/?x='\\''&sig='\"$SIG\"'&y=1' \\\n  \
             -H 'X-Api-Key: '\"$X_API_KEY\" \\\n  -H 'X-Note: $(rm -rf /)'\\''' \\\n  \
             -u u \\\n  --data-raw '`id`'";
-        assert_eq!(curl(&Data(request)), expected);
+        assert_eq!(curl(&request), expected);
     }
 }
