@@ -33,17 +33,19 @@ impl PostgresStore {
         jobs: Vec<JobKey>,
         limit: usize,
     ) -> Result<Vec<NewestRuns>, StoreError> {
-        // By scheduled time, which an index has for each job.
-        let sql = concat!(
-            "SELECT l.job, ",
-            closed_run_columns!("l."),
-            " FROM unnest($1::bigint[]) AS n (job)
+        // By scheduled time, which an index has for each job. A row per job, with an array of each
+        // column, takes half the time of a row per run.
+        let sql = "SELECT n.job, l.* FROM unnest($1::bigint[]) AS n (job)
               JOIN jobs j ON j.key = n.job JOIN collections c ON c.id = j.collection_id
               CROSS JOIN LATERAL (
-                SELECT * FROM ledger WHERE ledger.job = n.job
-                ORDER BY first_at DESC, last_at DESC, number DESC LIMIT $2) l
-              ORDER BY l.job, l.first_at DESC, l.last_at DESC, l.number DESC"
-        );
+                SELECT array_agg(first_at) AS first_at, array_agg(last_at) AS last_at,
+                    array_agg(generation) AS generation, array_agg(count) AS count,
+                    array_agg(cause) AS cause, array_agg(disposition) AS disposition,
+                    array_agg(closed) AS closed, array_agg(started) AS started,
+                    array_agg(ended) AS ended, array_agg(attempts) AS attempts
+                FROM (SELECT * FROM ledger WHERE ledger.job = n.job
+                      ORDER BY first_at DESC, last_at DESC, number DESC LIMIT $2) l
+              ) l WHERE l.first_at IS NOT NULL";
         let running = "SELECT DISTINCT r.job FROM runs r JOIN jobs j ON j.key = r.job
              JOIN collections c ON c.id = j.collection_id
              WHERE r.job = ANY ($1) AND r.owner IS NOT NULL";
@@ -60,7 +62,7 @@ impl PostgresStore {
             self.query(running, &running_parameters)
         )?;
         for row in closed {
-            found.entry(get(&row, "job")?).or_default().closed.push(row::closed_run(&row)?);
+            found.entry(get(&row, "job")?).or_default().closed = row::closed_runs(&row)?;
         }
         for row in running {
             found.entry(get(&row, "job")?).or_default().is_running = true;
