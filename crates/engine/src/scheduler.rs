@@ -62,7 +62,7 @@ use unreadable::UnreadableJobs;
 use wake_up::WakeUp;
 
 /// Occurrences are claimed this long before their scheduled time: longer than a typical commit.
-const CLAIM_AHEAD: Duration = Duration::from_millis(20);
+const CLAIM_AHEAD: Duration = Duration::from_millis(50);
 /// Maximum number of writes per commit and of jobs per read.
 const BATCH_MAX: usize = 1_000;
 /// Capacity of the channel from workers to the loop.

@@ -85,7 +85,7 @@ impl Default for EngineSettings {
             attempt_timeout: Duration::from_secs(60),
             shutdown_grace: Duration::from_secs(30),
             retention: Retention::default(),
-            commit_interval: Duration::from_millis(10),
+            commit_interval: Duration::from_millis(20),
             clock: ClockSource::Node,
             lookahead: Duration::from_secs(20),
             schedules: kalends_recurrence::Settings::default(),
