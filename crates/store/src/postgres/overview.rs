@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Switch};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use crate::error::StoreError;
 use crate::overview_store::{
@@ -119,35 +120,15 @@ impl PostgresStore {
         collections: &[SearchedCollection],
         search: &JobSearch,
     ) -> Result<Vec<JobMatch>, StoreError> {
-        // The limit inside makes it a range of the index. The other one, which the planner knows, tells
-        // it how few rows there are; a power of two, so that there are few different statements.
-        let sql = format!(
-            "SELECT {columns}, j.name
-             FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY w (id, matches, place)
-             CROSS JOIN LATERAL (
-                SELECT * FROM (
-                    SELECT j.key, j.job_key, j.name, j.search FROM jobs j
-                    WHERE j.collection_id = w.id
-                      AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
-                    ORDER BY j.job_key LIMIT $4
-                ) j LIMIT {rows}
-             ) j
-             JOIN states s ON s.job = j.key
-             WHERE w.matches OR strpos(lower(j.job_key), $5) > 0 OR strpos(j.search, $5) > 0
-             ORDER BY w.place, j.job_key",
-            columns = summary_columns!(),
-            rows = search.scan_max.max(1).next_power_of_two(),
-        );
-        let limit = rows_max(search.scan_max.max(1));
-        let ids: Vec<_> = collections.iter().map(|collection| collection.key.0).collect();
-        let has_text = search.contains.is_some();
-        let matches: Vec<_> =
-            collections.iter().map(|collection| collection.matches || !has_text).collect();
-        let after = search.after.as_ref().map(JobName::key).unwrap_or_default();
-        let text = search.contains.as_deref().unwrap_or_default().to_lowercase();
-        let text = without_nul(&text);
-        let rows = self.query(&sql, &[&ids, &matches, &after, &limit, &text]).await?;
-        read_matches(&rows)
+        let examination = Examination::new(collections, search);
+        read_matches(&self.query(&examination.sql, &examination.parameters()).await?)
+    }
+
+    /// The plan of a search in collections with at most `scan_max` jobs with its actual costs, as text of
+    /// the database.
+    pub async fn explain_search(&self, search: &JobSearch) -> Result<String, StoreError> {
+        let examination = Examination::new(&search.collections, search);
+        self.explain(&examination.sql, &examination.parameters()).await
     }
 
     pub(super) async fn read_jobs_of_set(
@@ -228,6 +209,55 @@ impl PostgresStore {
             }
         }
         Ok(found)
+    }
+}
+
+/// The statement that examines the first `scan_max` jobs of each of some collections.
+struct Examination {
+    sql: String,
+    collections: Vec<i64>,
+    matches: Vec<bool>,
+    after: String,
+    limit: i64,
+    text: String,
+}
+
+impl Examination {
+    fn new(collections: &[SearchedCollection], search: &JobSearch) -> Examination {
+        // The limit inside makes it a range of the index. The other one, which the planner knows, tells
+        // it how few rows there are; a power of two, so that there are few different statements.
+        let sql = format!(
+            "SELECT {columns}, j.name
+             FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY w (id, matches, place)
+             CROSS JOIN LATERAL (
+                SELECT * FROM (
+                    SELECT j.key, j.job_key, j.name, j.search FROM jobs j
+                    WHERE j.collection_id = w.id
+                      AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
+                    ORDER BY j.job_key LIMIT $4
+                ) j LIMIT {rows}
+             ) j
+             JOIN states s ON s.job = j.key
+             WHERE w.matches OR strpos(lower(j.job_key), $5) > 0 OR strpos(j.search, $5) > 0
+             ORDER BY w.place, j.job_key",
+            columns = summary_columns!(),
+            rows = search.scan_max.max(1).next_power_of_two(),
+        );
+        let has_text = search.contains.is_some();
+        let matches = |collection: &SearchedCollection| collection.matches || !has_text;
+        let text = search.contains.as_deref().unwrap_or_default().to_lowercase();
+        Examination {
+            sql,
+            collections: collections.iter().map(|collection| collection.key.0).collect(),
+            matches: collections.iter().map(matches).collect(),
+            after: search.after.as_ref().map(JobName::key).unwrap_or_default(),
+            limit: rows_max(search.scan_max.max(1)),
+            text: without_nul(&text),
+        }
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.collections, &self.matches, &self.after, &self.limit, &self.text]
     }
 }
 

@@ -1,16 +1,18 @@
 //! Locks and connections: whom an edit, a large collection or a stopped node makes wait.
 
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kalends_domain::{Collection, CollectionState, Lifecycle};
+use kalends_domain::{AccessScope, Collection, CollectionState, Lifecycle};
 use kalends_recurrence::Instant;
 use kalends_store::postgres::PostgresStore;
 use kalends_store::record::{FencingToken, JobRecord, NodeId, RunId};
 use kalends_store::{
     AdminStore, Advance, ApiStore, CollectionContext, CollectionWrite, DueJob, EngineStore,
-    JobFilter, LeaseClock, Page, Retention, RunWrite, RunWriteResult, StoreError,
+    JobFilter, JobSearch, LeaseClock, OverviewStore, Page, Retention, RunWrite, RunWriteResult,
+    SearchedCollection, StoreError,
 };
 use tokio_postgres::Client;
 
@@ -382,5 +384,39 @@ fn concurrent_edits_and_searches_lose_no_due_job() {
         stop.store(true, Ordering::Relaxed);
         searches.await.unwrap();
         assert_eq!(store.check().await.unwrap(), [""; 0]);
+    });
+}
+
+/// Pages that a search in a small collection reads.
+#[test]
+fn a_search_in_a_small_collection_does_not_read_the_jobs_of_others() {
+    with_server(async {
+        let database = TestDatabase::create().await;
+        let store = database.connect().await;
+        for name in ["c", "d"] {
+            put_collection(&store, name, standard()).await;
+        }
+        put_job(&store, "j", put(Some(at(60)))).await;
+        let copies = "WITH copies AS (
+                INSERT INTO jobs (collection_id, job_key, name, uid, created, version, definition, search,
+                    tags, authenticated)
+                SELECT d.id, 'J' || n, 'j' || n, j.uid, j.created, j.version, j.definition, j.search,
+                    j.tags, j.authenticated
+                FROM jobs j, collections d, generate_series(1, 50000) n WHERE d.name = 'd'
+                RETURNING key, collection_id)
+             INSERT INTO states (job, collection_id, generation, enabled, lifecycle, due, used,
+                executions, failures, faulted, entries)
+             SELECT key, collection_id, 1, true, 0, 0, 0, 0, 0, 0, 0 FROM copies;
+             ANALYZE";
+        database.client().await.batch_execute(copies).await.unwrap();
+        let scope = AccessScope::Everything;
+        let collections = store.collection_summaries(scope, Bound::Unbounded, 10).await.unwrap();
+        let small = collections.iter().find(|one| one.jobs == 1).unwrap();
+        let (key, jobs, matches) = (small.key, small.jobs, false);
+        let collections = vec![SearchedCollection { key, jobs, matches }];
+        let search = JobSearch { collections, after: None, contains: None, scan_max: 1_001 };
+        let plan = store.explain_search(&search).await.unwrap();
+        assert!(pages(&plan) < 50, "{plan}");
+        assert_eq!(store.search_jobs(search).await.unwrap().jobs.len(), 1);
     });
 }
