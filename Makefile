@@ -74,7 +74,8 @@ console-scale:
 	$(CARGO) build --release --locked
 	KALENDS=$(or $(CARGO_TARGET_DIR),target)/release/kalends console-tests/run scale.mjs
 
-## Take pictures of every screen of the web console: target/console-tests/screenshots and docs/images. Ten minutes: the clock of the server steps through a day.
+## Take pictures of every screen of the web console: target/console-tests/screenshots and docs/images.
+## Takes ten minutes: the clock of the server steps through a day.
 screenshots: tools
 	$(CARGO) build --locked
 	@command -v pngquant >/dev/null || scripts/install-package pngquant

@@ -247,7 +247,7 @@ pub async fn the_attempts_of_a_run_and_of_its_error_action_are_listed_apart(subj
     assert_eq!(oldest.run.own_attempts(&oldest.last), None);
 }
 
-/// Its entry is not among the newest of its job.
+/// Its history entry is older than those that the list reads first.
 pub async fn the_last_attempt_of_an_old_run_is_listed(subject: Subject) {
     subject.create_collection().await;
     let job = create_job(&subject, "c", "j").await;

@@ -94,7 +94,7 @@ impl PostgresStore {
                 .build()
                 .map_err(|error| StoreError::Failed(error.to_string()))
         };
-        let api_config = with_options(&config, PLANS);
+        let api_config = with_options(&config, API_PLANS);
         let engine_config = with_options(&config, ENGINE_PLANS);
         let engine_pool = pool(engine_config, settings.engine_connections_max)?;
         let database = Database { pool: pool(api_config, settings.connections_max)?, settings };
@@ -190,7 +190,7 @@ fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> 
 
 /// How the database plans statements of the API. Each of them reads a bounded number of rows by an index,
 /// where the statistics of a large table may suggest to read all of it.
-const PLANS: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off";
+const API_PLANS: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off";
 
 /// How the database plans statements of the engine. They read and write rows by arrays of keys, often of
 /// tables that were empty when the database last counted their rows. They are planned once, as searches
@@ -198,6 +198,7 @@ const PLANS: &str = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off";
 const ENGINE_PLANS: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off \
     -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off";
 
+/// The parameters with further options of the server.
 fn with_options(config: &Config, options: &str) -> Config {
     let mut config = config.clone();
     let others = config.get_options().unwrap_or_default().to_owned();

@@ -387,7 +387,7 @@ fn concurrent_edits_and_searches_lose_no_due_job() {
     });
 }
 
-/// Pages that a search in a small collection reads.
+/// The statistics of a large table suggest a hash join with all of it.
 #[test]
 fn a_search_in_a_small_collection_does_not_read_the_jobs_of_others() {
     with_server(async {
