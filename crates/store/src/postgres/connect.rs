@@ -168,17 +168,17 @@ pub fn endpoints(url: &str) -> Vec<(String, u16)> {
 /// The parameters of every connection.
 fn config(url: &str, settings: &PostgresSettings) -> Result<Config, StoreError> {
     let invalid = |_| StoreError::Failed("the URL of the database is invalid".into());
-    let mut config: Config = url.parse().map_err(invalid)?;
+    let config: Config = url.parse().map_err(invalid)?;
     let milliseconds = |time: Duration| time.as_millis().max(1);
     let server_timeout = milliseconds(settings.deadline.saturating_sub(SERVER_MARGIN));
     let lock_timeout = milliseconds(settings.lock_deadline);
     let idle_timeout = milliseconds(settings.idle_deadline);
-    let options = config.get_options().unwrap_or_default().to_owned();
-    config.options(format!(
-        "{options} -c statement_timeout={server_timeout} -c lock_timeout={lock_timeout} \
+    let options = format!(
+        "-c statement_timeout={server_timeout} -c lock_timeout={lock_timeout} \
          -c idle_in_transaction_session_timeout={idle_timeout} -c client_min_messages=warning \
          -c default_transaction_isolation=read\\ committed"
-    ));
+    );
+    let mut config = with_options(&config, &options);
     config.connect_timeout(settings.connect_deadline);
     config.keepalives_idle(KEEPALIVE);
     config.tcp_user_timeout(settings.deadline);
