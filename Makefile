@@ -20,7 +20,7 @@ FUZZ_VERSION := 0.13.2
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
 	$(CARGO) build --release --locked
-	target/release/kalends serve
+	$(RELEASE) serve
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
 ## published clients, real services, the web console and instruction counts. Also checks that bench/
