@@ -265,7 +265,7 @@ fn parse_token(
     let json: serde_json::Value = serde_json::from_slice(&response.body).unwrap_or_default();
     let text = |name: &str| json.get(name).and_then(serde_json::Value::as_str);
     if !response.status.is_success() {
-        let parts = [Some(status.as_str()), text("error"), text("error_description")];
+        let parts = [Some(&*status), text("error"), text("error_description")];
         return Err(refused(parts.into_iter().flatten().collect::<Vec<_>>().join(" ")));
     }
     let token = text("access_token").filter(|token| !token.is_empty());

@@ -4,6 +4,7 @@
 //! A [`Redactor`] holds the secrets of one attempt. It replaces each of them, in plain and encoded
 //! form, and the values of secret query parameters in any URL.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -117,10 +118,15 @@ impl Redactor {
     }
 
     /// The text with every secret replaced by the placeholder.
-    pub(crate) fn redact(&self, mut text: String) -> String {
+    pub(crate) fn redact(&self, text: String) -> String {
+        self.redact_text(text.into()).into_owned()
+    }
+
+    /// The same for a text that is copied only if it contains a secret.
+    pub(crate) fn redact_text<'t>(&self, mut text: Cow<'t, str>) -> Cow<'t, str> {
         for secret in &self.secrets {
             if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), self.placeholder);
+                text = text.replace(secret.as_str(), self.placeholder).into();
             }
         }
         let values = (self.find_values)(&text);
@@ -139,10 +145,14 @@ impl Redactor {
 /// The text with the values of secret query parameters of any URL replaced by the placeholder.
 pub fn redact_parameters(text: String) -> String {
     let values = find_query_parameters(&text);
-    replace_ranges(text, values, HTTP_PLACEHOLDER)
+    replace_ranges(text.into(), values, HTTP_PLACEHOLDER).into_owned()
 }
 
-fn replace_ranges(text: String, ranges: Vec<Range<usize>>, placeholder: &str) -> String {
+fn replace_ranges<'t>(
+    text: Cow<'t, str>,
+    ranges: Vec<Range<usize>>,
+    placeholder: &str,
+) -> Cow<'t, str> {
     if ranges.is_empty() {
         return text;
     }
@@ -154,7 +164,7 @@ fn replace_ranges(text: String, ranges: Vec<Range<usize>>, placeholder: &str) ->
         at = range.end;
     }
     redacted.push_str(text.get(at..).unwrap_or_default());
-    redacted
+    redacted.into()
 }
 
 /// The values of secret query parameters of any URL in a text.

@@ -35,7 +35,7 @@ pub(crate) async fn send_service_request(
     let to = Destination::of_url(url, collection).ok_or(ClientError::InvalidRequest)?;
     let (head, body) = request.into_parts();
     let mut message = client::Request {
-        method: head.method.to_string(),
+        method: head.method.to_string().into(),
         target: url[Position::BeforePath..Position::AfterQuery].to_owned(),
         authority: url[Position::BeforeHost..Position::AfterPort].to_owned(),
         headers: client::Headers::default(),

@@ -1,7 +1,9 @@
 //! Names of HTTP statuses in history messages: those of .NET, as in the retired service.
 
+use std::borrow::Cow;
+
 /// The name of a status, or its number if it has none.
-pub(crate) fn status_name(status: u16) -> String {
+pub(crate) fn status_name(status: u16) -> Cow<'static, str> {
     let name = match status {
         200 => "OK",
         201 => "Created",
@@ -42,7 +44,7 @@ pub(crate) fn status_name(status: u16) -> String {
         503 => "ServiceUnavailable",
         504 => "GatewayTimeout",
         505 => "HttpVersionNotSupported",
-        _ => return status.to_string(),
+        _ => return status.to_string().into(),
     };
-    name.to_owned()
+    name.into()
 }

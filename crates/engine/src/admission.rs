@@ -61,8 +61,11 @@ fn host_of(action: &Action) -> &str {
     let name = match &action.target {
         Target::Http(request) => {
             let text = request.uri.as_str();
-            let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-            rest.split(['/', '?', '#']).next()
+            // By bytes: a search for "://" takes longer than all the rest.
+            let scheme = text.bytes().position(|byte| byte == b':').unwrap_or(0);
+            let rest = text.get(scheme..).and_then(|rest| rest.strip_prefix("://")).unwrap_or(text);
+            let end = rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+            end.map_or(Some(rest), |end| rest.get(..end))
         }
         Target::StorageQueue(message) => message.storage_account.as_deref(),
         Target::ServiceBusQueue(message) | Target::ServiceBusTopic(message) => {

@@ -66,7 +66,7 @@ impl EngineMetrics {
         clock: &dyn Clock,
         writes: Vec<RunWrite>,
     ) -> Result<Vec<RunWriteResult>, StoreError> {
-        let closing: Vec<_> = writes.iter().map(closed_by).collect();
+        let closing: Vec<_> = writes.iter().map(ClosedOccurrences::by).collect();
         let begin = clock.uptime();
         let committed = store.commit(writes).await;
         match &committed {
@@ -76,9 +76,7 @@ impl EngineMetrics {
                 for (closing, result) in closing.iter().zip(results) {
                     match result {
                         RunWriteResult::Stale => self.stale.increment(),
-                        _ => closing
-                            .iter()
-                            .for_each(|&(disposition, count)| self.closed(disposition, count)),
+                        _ => closing.count(self),
                     }
                 }
             }
@@ -187,14 +185,33 @@ impl EngineMetrics {
 }
 
 /// The occurrences that a write closes unless it is stale.
-fn closed_by(write: &RunWrite) -> Vec<(Disposition, u64)> {
-    let counts = |row: &LedgerRecord| (row.disposition, row.count);
-    match write {
-        RunWrite::Begin { closed, .. } | RunWrite::Skip { closed, .. } => {
-            closed.iter().map(counts).collect()
+enum ClosedOccurrences {
+    One(Disposition, u64),
+    /// Most often none.
+    Several(Vec<(Disposition, u64)>),
+}
+
+impl ClosedOccurrences {
+    fn by(write: &RunWrite) -> ClosedOccurrences {
+        match write {
+            RunWrite::Begin { closed, .. } | RunWrite::Skip { closed, .. } => {
+                let counts = |row: &LedgerRecord| (row.disposition, row.count);
+                ClosedOccurrences::Several(closed.iter().map(counts).collect())
+            }
+            RunWrite::Finish { closed, .. } => {
+                ClosedOccurrences::One(closed.disposition, closed.count)
+            }
+            _ => ClosedOccurrences::Several(Vec::new()),
         }
-        RunWrite::Finish { closed, .. } => vec![counts(closed)],
-        _ => vec![],
+    }
+
+    fn count(&self, metrics: &EngineMetrics) {
+        match self {
+            ClosedOccurrences::One(disposition, count) => metrics.closed(*disposition, *count),
+            ClosedOccurrences::Several(closed) => {
+                closed.iter().for_each(|(disposition, count)| metrics.closed(*disposition, *count));
+            }
+        }
     }
 }
 

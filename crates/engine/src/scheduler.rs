@@ -25,10 +25,11 @@ mod wake_up;
 pub(crate) use invariant_scan::VIOLATION_KINDS;
 pub(crate) use prune::ClockStep;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashSet};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use kalends_actions::ActionExecutor;
@@ -44,7 +45,8 @@ use crate::settings::{ClockSource, EngineSettings};
 use crate::status::{CallKind, EngineStatus};
 use crate::store_clock::StoreClock;
 use crate::timetable::Timetable;
-use crate::worker::{FinishedAssignment, Services};
+use crate::unreported::Results;
+use crate::worker::{Assignment, Services};
 use crate::workers::Workers;
 use claimed_ahead::ClaimedAhead;
 use cluster::ClusterService;
@@ -65,8 +67,6 @@ use wake_up::WakeUp;
 const CLAIM_AHEAD: Duration = Duration::from_millis(50);
 /// Maximum number of writes per commit and of jobs per read.
 const BATCH_MAX: usize = 1_000;
-/// Capacity of the channel from workers to the loop.
-const RESULTS_MAX: usize = 4_096;
 /// Pause after a failed store call.
 const STORE_RETRY: Duration = Duration::from_millis(200);
 
@@ -85,25 +85,25 @@ pub(crate) struct Scheduler {
     admission: Admission<Candidate>,
     claimed_ahead: ClaimedAhead,
     /// Jobs taken from the timetable whose decision is not committed yet. Loads ignore them.
-    busy_jobs: BTreeSet<JobKey>,
+    busy_jobs: HashSet<JobKey>,
     /// Jobs that changed after they were loaded; their state is read again.
     changed_jobs: Vec<Due>,
     /// The same for runs.
-    busy_runs: BTreeSet<RunId>,
+    busy_runs: HashSet<RunId>,
     /// Items whose definition is read next, before those of the timetable.
     items_to_read: VecDeque<ItemToRead>,
     parked: ParkedKeys,
     /// Jobs with an occurrence that waits for the end of a run, since the last load.
-    waiting_jobs: BTreeSet<JobKey>,
+    waiting_jobs: HashSet<JobKey>,
     /// Claims of this node.
-    held_claims: BTreeMap<RunId, HeldClaim>,
+    held_claims: HashMap<RunId, HeldClaim>,
     /// Lease renewals by their uptime. A renewal of an older claim is dropped.
-    renewals: BTreeMap<(Duration, RunId), FencingToken>,
-    results: (mpsc::Sender<Box<FinishedAssignment>>, mpsc::Receiver<Box<FinishedAssignment>>),
+    renewals: BTreeMap<Duration, Vec<(RunId, FencingToken)>>,
+    results: (Results, mpsc::UnboundedReceiver<Box<Assignment>>),
     /// Results that do not depend on the current state of their jobs, not written yet.
-    final_results: VecDeque<Box<FinishedAssignment>>,
+    final_results: VecDeque<Box<Assignment>>,
     /// Results after which another attempt may follow unless the job was edited.
-    undecided_results: VecDeque<Box<FinishedAssignment>>,
+    undecided_results: VecDeque<Box<Assignment>>,
     pending_writes: VecDeque<(RunWrite, WriteContext)>,
     commit_pacing: CommitPacing,
     store_calls: FuturesUnordered<StoreCall>,
@@ -121,7 +121,7 @@ pub(crate) struct Scheduler {
     status: EngineStatus,
     unreadable: UnreadableJobs,
     /// Runs whose failure was logged and is not committed yet.
-    logged_failures: BTreeSet<RunId>,
+    logged_failures: HashSet<RunId>,
     /// The pause of all jobs at the last load.
     pause: Option<PauseRecord>,
 }
@@ -172,15 +172,15 @@ impl Scheduler {
                 collection: settings.collection_attempts_max,
             }),
             claimed_ahead: ClaimedAhead::default(),
-            busy_jobs: BTreeSet::new(),
+            busy_jobs: HashSet::default(),
             changed_jobs: Vec::new(),
-            busy_runs: BTreeSet::new(),
+            busy_runs: HashSet::default(),
             items_to_read: VecDeque::new(),
             parked: ParkedKeys::default(),
-            waiting_jobs: BTreeSet::new(),
-            held_claims: BTreeMap::new(),
+            waiting_jobs: HashSet::default(),
+            held_claims: HashMap::default(),
             renewals: BTreeMap::new(),
-            results: mpsc::channel(RESULTS_MAX),
+            results: mpsc::unbounded_channel(),
             final_results: VecDeque::new(),
             undecided_results: VecDeque::new(),
             pending_writes: VecDeque::new(),
@@ -198,7 +198,7 @@ impl Scheduler {
             settings,
             status,
             unreadable: UnreadableJobs::default(),
-            logged_failures: BTreeSet::new(),
+            logged_failures: HashSet::default(),
             pause: None,
         }
     }
@@ -294,7 +294,7 @@ impl Scheduler {
     }
 
     /// Receives a result and all others that are already in the channel.
-    fn receive_results(&mut self, finished: Box<FinishedAssignment>) {
+    fn receive_results(&mut self, finished: Box<Assignment>) {
         let uptime = self.services.clock.uptime();
         let mut next = Some(finished);
         let mut started = Vec::new();
@@ -307,7 +307,7 @@ impl Scheduler {
         self.execute(started);
     }
 
-    fn queue_result(&mut self, finished: Box<FinishedAssignment>) {
+    fn queue_result(&mut self, finished: Box<Assignment>) {
         match finished.is_final() {
             true => self.final_results.push_back(finished),
             false => self.undecided_results.push_back(finished),

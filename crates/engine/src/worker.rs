@@ -13,11 +13,10 @@ use kalends_environment::Clock;
 use kalends_recurrence::Instant;
 use kalends_store::EngineStore;
 use kalends_store::record::{Cause, Claim, GateState, Job, JobForRun, JobKey, OpenRun};
-use tokio::sync::mpsc::Sender;
 
 use crate::admission::Slot;
 use crate::metrics::EngineMetrics;
-use crate::unreported::Unreported;
+use crate::unreported::{Results, Unreported};
 use crate::workers::Workers;
 
 /// Dependencies of the scheduler and of workers.
@@ -29,7 +28,7 @@ pub(crate) struct Services {
     pub(crate) metrics: Arc<EngineMetrics>,
 }
 
-/// A claimed run whose next attempt a worker executes.
+/// A claimed run whose next attempt a worker executes. Boxed, because it passes through many hands.
 pub(crate) struct Assignment {
     pub(crate) run: OpenRun,
     pub(crate) claim: Claim,
@@ -39,18 +38,11 @@ pub(crate) struct Assignment {
     pub(crate) job_for_run: Arc<JobForRun>,
     pub(crate) slot: Slot,
     pub(crate) timeout: Duration,
-}
-
-/// An assignment with its result.
-pub(crate) struct FinishedAssignment {
-    pub(crate) run: OpenRun,
-    pub(crate) claim: Claim,
-    pub(crate) job_for_run: Arc<JobForRun>,
-    pub(crate) slot: Slot,
+    /// [`AssignmentResult::NotStarted`] until the worker reports.
     pub(crate) result: AssignmentResult,
 }
 
-impl FinishedAssignment {
+impl Assignment {
     /// Whether the result needs no look at the job's current state.
     pub(crate) fn is_final(&self) -> bool {
         match &self.result {
@@ -100,10 +92,10 @@ const GATE_AGE_MAX: Duration = Duration::from_millis(200);
 
 /// Executes assignments, each at its scheduled time.
 pub(crate) async fn run_assignments(
-    group: Vec<Assignment>,
+    group: Vec<Box<Assignment>>,
     services: Services,
     workers: Arc<Workers>,
-    results: Sender<Box<FinishedAssignment>>,
+    results: Results,
 ) {
     // First, so that a panic below reports every assignment.
     let report = |assignment| Unreported::new(assignment, results.clone());
@@ -115,7 +107,7 @@ pub(crate) async fn run_assignments(
         let now = Instant::from(services.clock.now());
         let count = group.partition_point(|assignment| next_at(assignment) <= now);
         let later = group.split_off(count);
-        let assignments = || group.iter().map(Unreported::assignment);
+        let assignments = || group.iter().filter_map(Unreported::assignment);
         let jobs = assignments().map(|assignment| assignment.run.job).collect();
         let fences: Vec<_> = assignments().map(|assignment| assignment.fence.clone()).collect();
         // Without gate states nothing is sent.
@@ -137,7 +129,7 @@ fn prewarm(group: &[Unreported], services: &Services) {
         let ahead = same_time.first().map_or(Duration::ZERO, |first| next_at(first).since(now));
         if same_time.len() >= PREWARM_MIN && ahead >= PREWARM_AHEAD_MIN {
             let requests: Vec<_> =
-                same_time.iter().map(|assignment| request_for(assignment.assignment())).collect();
+                same_time.iter().filter_map(Unreported::assignment).map(request_for).collect();
             for ready in services.executor.prewarm(&requests, ahead) {
                 drop(tokio::spawn(ready));
             }
@@ -146,7 +138,7 @@ fn prewarm(group: &[Unreported], services: &Services) {
 }
 
 fn next_at(assignment: &Unreported) -> Instant {
-    assignment.assignment().run.progress.next_at
+    assignment.assignment().map_or(Instant::MIN, |assignment| assignment.run.progress.next_at)
 }
 
 /// Reads gate states that are at most [`GATE_AGE_MAX`] old. The store may have read the states of an
@@ -187,9 +179,11 @@ pub(crate) enum Gate {
 /// Checks the gate: after an edit was acknowledged, no attempt with the old definition starts, and none
 /// starts under a claim that another node may have taken over. `state` is `None` if the read failed
 /// and `Some(None)` if the job was deleted.
-fn gate(assignment: &Assignment, state: Option<Option<GateState>>, now: Instant) -> Gate {
+fn gate(assignment: Option<&Assignment>, state: Option<Option<GateState>>, now: Instant) -> Gate {
+    let Some((assignment, state)) = assignment.zip(state) else {
+        return Gate::Closed(AssignmentResult::NotStarted);
+    };
     let Assignment { run, job_for_run, fence, .. } = assignment;
-    let Some(state) = state else { return Gate::Closed(AssignmentResult::NotStarted) };
     let Some(state) = state.filter(|state| !run.is_superseded(state.schedule_generation)) else {
         return Gate::Closed(AssignmentResult::Superseded);
     };
@@ -233,10 +227,13 @@ fn is_unattempted_occurrence(run: &OpenRun, job: &Job) -> bool {
 /// Executes an assignment if the gate is open, and reports its result.
 pub(crate) async fn run_assignment(assignment: Unreported, gate: Gate, services: &Services) {
     let result = match gate {
-        Gate::Open => attempt(assignment.assignment(), services).await,
+        Gate::Open => match assignment.assignment() {
+            Some(assignment) => attempt(assignment, services).await,
+            None => AssignmentResult::NotStarted,
+        },
         Gate::Closed(result) => result,
     };
-    assignment.report(result).await;
+    assignment.report(result);
 }
 
 /// The main action of a job or its error action.

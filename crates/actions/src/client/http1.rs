@@ -17,6 +17,9 @@ use crate::timing::{AttemptTimer, Phase};
 /// Buffer space reserved for each read.
 const READ_BYTES: usize = 4 * 1024;
 
+/// Capacity for requests that a connection keeps.
+const SENT_CAPACITY_MAX: usize = 2 * 1024;
+
 /// Whether a body was read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEnd {
@@ -28,7 +31,10 @@ enum BodyEnd {
 /// A connection without an exchange in flight.
 pub(super) struct Http1 {
     transport: Transport,
+    /// Received bytes that are not read yet.
     buffer: BytesMut,
+    /// The encoded request while it is sent. Its allocation serves the next request too.
+    sent: Vec<u8>,
 }
 
 /// Why an exchange over HTTP/1.1 failed, and how far it got.
@@ -47,7 +53,7 @@ pub(super) enum Http1Error {
 
 impl Http1 {
     pub(super) fn new(transport: Transport) -> Http1 {
-        Http1 { transport, buffer: BytesMut::new() }
+        Http1 { transport, buffer: BytesMut::new(), sent: Vec::new() }
     }
 
     /// Whether the connection can be reused: it is open and has no unread bytes.
@@ -63,9 +69,11 @@ impl Http1 {
         context: AttemptContext<'_>,
     ) -> Result<(Response, Persistence), Http1Error> {
         let stopwatch = Stopwatch::start();
-        let bytes = request.to_http1();
+        request.encode_http1(&mut self.sent);
         context.guard.permit().map_err(ClientError::Fenced)?;
-        self.write(&bytes).await.inspect_err(|_| context.guard.return_permit())?;
+        self.write().await.inspect_err(|_| context.guard.return_permit())?;
+        self.sent.clear();
+        self.sent.shrink_to(SENT_CAPACITY_MAX);
         let head = self.read_head(request, stopwatch, context.timer).await?;
         let (body, end) = self.read_body(&head, body_bytes_max).await?;
         let is_clean = end == BodyEnd::Reached && self.buffer.is_empty();
@@ -74,9 +82,9 @@ impl Http1 {
         Ok((response, persistence))
     }
 
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), Http1Error> {
+    async fn write(&mut self) -> Result<(), Http1Error> {
         let mut written = 0;
-        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = self.sent.get(written..).filter(|rest| !rest.is_empty()) {
             match self.transport.write(rest).await {
                 Ok(0) | Err(_) if written == 0 => return Err(Http1Error::NotSent),
                 // The target may have responded before it read the whole request.

@@ -163,7 +163,7 @@ fn to_hyper(
     is_taken: &Arc<AtomicBool>,
 ) -> Result<hyper::Request<TakenBody>, ClientError> {
     let mut builder = hyper::Request::builder()
-        .method(request.method.as_str())
+        .method(&*request.method)
         .uri(format!("https://{}{}", request.authority, request.target));
     for (name, value) in request.headers.iter() {
         builder = builder.header(name, value);

@@ -3,12 +3,12 @@
 //! The [`PoolKey`] decides which requests share a connection: never those of two collections or two
 //! identities. Each key has a limit of requests in flight; further requests wait for a permit.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use kalends_domain::CollectionPath;
 use kalends_environment::Stopwatch;
 use tokio::sync::Semaphore;

@@ -37,17 +37,28 @@ pub(crate) enum Protocols {
 }
 
 /// The addresses of a destination, each allowed by the egress policy.
-pub(crate) struct ResolvedAddresses(Vec<SocketAddr>);
+pub(crate) enum ResolvedAddresses {
+    /// A literal address, which the policy checked as a host.
+    Literal(SocketAddr),
+    /// The addresses of a name.
+    Found(Vec<SocketAddr>),
+}
 
 impl ResolvedAddresses {
     /// The address that is tried first.
     pub(crate) fn first(&self) -> Option<SocketAddr> {
-        self.0.first().copied()
+        self.as_slice().first().copied()
     }
 
-    /// A literal address, which the policy checked as a host.
+    fn as_slice(&self) -> &[SocketAddr] {
+        match self {
+            ResolvedAddresses::Literal(address) => std::slice::from_ref(address),
+            ResolvedAddresses::Found(addresses) => addresses,
+        }
+    }
+
     fn literal(address: IpAddr, port: u16) -> ResolvedAddresses {
-        ResolvedAddresses(vec![SocketAddr::new(address.to_canonical(), port)])
+        ResolvedAddresses::Literal(SocketAddr::new(address.to_canonical(), port))
     }
 }
 
@@ -121,7 +132,7 @@ impl Egress {
                 .map_err(ConnectError::Denied)?;
         }
         let addresses = found.iter().map(|address| SocketAddr::new(*address, to.port)).collect();
-        Ok(ResolvedAddresses(addresses))
+        Ok(ResolvedAddresses::Found(addresses))
     }
 
     /// Connects to one of the addresses and completes the TLS handshake if the destination uses TLS.
@@ -133,7 +144,7 @@ impl Egress {
         protocols: Protocols,
         timer: &AttemptTimer,
     ) -> Result<Transport, ConnectError> {
-        for address in &addresses.0 {
+        for address in addresses.as_slice() {
             let (ip, owner) = (address.ip(), address_owner(address.ip()));
             self.0
                 .policy
@@ -141,7 +152,7 @@ impl Egress {
                 .map_err(ConnectError::Denied)?;
         }
         let stopwatch = Stopwatch::start();
-        let stream = self.connect_any(&addresses.0).await?;
+        let stream = self.connect_any(addresses.as_slice()).await?;
         timer.record(Phase::Connect, stopwatch);
         // Nagle's algorithm would delay small requests.
         stream.set_nodelay(true).map_err(|_| ConnectError::Refused)?;

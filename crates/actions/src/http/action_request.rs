@@ -1,25 +1,31 @@
 //! Builds the request of an HTTP action: the job's headers and body, its credentials, and the
 //! headers of the scheduler.
 
+use std::borrow::Cow;
 use std::fmt::Display;
+use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use kalends_domain::{CollectionPath, HttpAuthentication, HttpRequest, Secret, SecretHeaders};
-use kalends_environment::{Entropy, format_guid};
+use kalends_environment::Entropy;
 use url::{Position, Url};
 
 use super::error::HttpActionError;
 use super::redirect::{NextBody, NextMethod};
 use crate::client::{Headers, Request};
 use crate::executor::AttemptRequest;
-use crate::idempotency_key::idempotency_key;
+use crate::idempotency_key::{IdempotencyKey, hex_digits};
 use crate::signing::Signer;
 
 /// Initial capacity for headers.
 const HEADERS_CAPACITY: usize = 16;
-const HEADER_BYTES_CAPACITY: usize = 1_024;
+/// Below a kilobyte, for which the allocator of the C library has a fast path.
+const HEADER_BYTES_CAPACITY: usize = 900;
+
+/// Methods in upper case.
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
 
 /// Headers of a job that a redirect to another origin takes along. Any other header may authenticate
 /// the job: names such as `X-Token` are a matter of taste.
@@ -51,7 +57,7 @@ const OWN_HEADERS: [&str; 9] = [
 /// The request of an HTTP action.
 pub(super) struct ActionRequest {
     request: Request,
-    idempotency_key: String,
+    idempotency_key: IdempotencyKey,
 }
 
 impl ActionRequest {
@@ -64,13 +70,13 @@ impl ActionRequest {
     ) -> Result<ActionRequest, HttpActionError> {
         let mut built = ActionRequest {
             request: Request {
-                method: request.method.as_str().to_ascii_uppercase(),
+                method: method(request.method.as_str()),
                 target: target(url),
                 authority: authority(url),
                 headers: Headers::with_capacity(HEADERS_CAPACITY, HEADER_BYTES_CAPACITY),
                 body: Bytes::from(request.body.clone().unwrap_or_default()),
             },
-            idempotency_key: idempotency_key(attempt),
+            idempotency_key: IdempotencyKey::of(attempt),
         };
         for (name, value) in request.headers.iter().flat_map(|headers| headers.iter()) {
             if !is_own_header(name) {
@@ -79,24 +85,31 @@ impl ActionRequest {
         }
         built.set_basic_credentials(request)?;
         let (id, span) = random_ids(entropy);
-        let key = built.idempotency_key.clone();
+        let key = built.idempotency_key;
         let (job, collection) = (&attempt.path.job, &attempt.path.collection.collection);
-        let scheduled = attempt.scheduled.to_string();
-        // All attempts of an occurrence share one trace id: the idempotency key.
-        let trace = format!("00-{key}-{span:016x}-01");
         for (name, value) in [
             ("x-ms-scheduler-jobid", job.as_str()),
             ("x-ms-scheduler-jobcollection", collection.as_str()),
             ("x-ms-scheduler-region", attempt.region),
-            ("x-ms-scheduler-expected-execution-time", &scheduled),
-            ("x-ms-client-request-id", &format_guid(id)),
-            ("traceparent", &trace),
-            ("idempotency-key", &key),
-            ("x-ms-execution-tag", &key),
             // The client does not decompress.
             ("accept-encoding", "identity"),
         ] {
-            set_or_refuse(name, built.request.append_header(name, value))?;
+            built.append(name, |line| line.extend_from_slice(value.as_bytes()))?;
+        }
+        built.append("x-ms-scheduler-expected-execution-time", |line| {
+            // Writing to a vector does not fail.
+            drop(write!(line, "{}", attempt.scheduled));
+        })?;
+        built.append("x-ms-client-request-id", |line| append_guid(line, id))?;
+        // All attempts of an occurrence share one trace id: the idempotency key.
+        built.append("traceparent", |line| {
+            let span: [u8; 16] = hex_digits(&span.to_be_bytes());
+            [b"00-", key.as_bytes(), b"-", &span, b"-01"]
+                .iter()
+                .for_each(|part| line.extend_from_slice(part));
+        })?;
+        for name in ["idempotency-key", "x-ms-execution-tag"] {
+            built.append(name, |line| line.extend_from_slice(key.as_bytes()))?;
         }
         Ok(built)
     }
@@ -112,9 +125,9 @@ impl ActionRequest {
         collection: &CollectionPath,
         now: i64,
     ) -> Result<(), HttpActionError> {
-        let id = self.idempotency_key.clone();
-        let signature = signer.sign(collection, &id, now, &self.request.body);
-        self.set_header("webhook-id", id)?;
+        let key = self.idempotency_key;
+        let signature = signer.sign(collection, key.as_str(), now, &self.request.body);
+        self.set_header("webhook-id", key.as_str())?;
         self.set_header("webhook-timestamp", now)?;
         self.set_header("webhook-signature", signature)
     }
@@ -160,6 +173,15 @@ impl ActionRequest {
         }
     }
 
+    /// Adds a header of the scheduler.
+    fn append(
+        &mut self,
+        name: &'static str,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), HttpActionError> {
+        set_or_refuse(name, self.request.append_header(name, write))
+    }
+
     fn set_header(&mut self, name: &str, value: impl Display) -> Result<(), HttpActionError> {
         set_or_refuse(name, self.request.set_header(name, value))
     }
@@ -175,6 +197,26 @@ fn is_own_header(name: &str) -> bool {
 
 fn set_or_refuse(name: &str, is_set: bool) -> Result<(), HttpActionError> {
     is_set.then_some(()).ok_or_else(|| HttpActionError::InvalidHeader(name.to_owned()))
+}
+
+/// The method in upper case.
+fn method(text: &str) -> Cow<'static, str> {
+    let known = METHODS.into_iter().find(|known| known.eq_ignore_ascii_case(text));
+    known.map_or_else(|| text.to_ascii_uppercase().into(), Cow::Borrowed)
+}
+
+/// Appends 16 bytes as a GUID, in big-endian order.
+fn append_guid(line: &mut Vec<u8>, id: [u8; 16]) {
+    let digits: [u8; 32] = hex_digits(&id);
+    let mut digits = digits.as_slice();
+    for length in [8, 4, 4, 4, 12] {
+        let (part, rest) = digits.split_at_checked(length).unwrap_or((digits, &[]));
+        line.extend_from_slice(part);
+        if !rest.is_empty() {
+            line.push(b'-');
+        }
+        digits = rest;
+    }
 }
 
 fn target(url: &Url) -> String {

@@ -18,12 +18,28 @@ pub(super) fn response(host: &str, response: &Response, redactor: &Redactor) -> 
     let status = status_name(response.status);
     let headers = redactor.redact(format_headers(response, redactor));
     // Redacted before it is cut: otherwise the end could be a part of a secret.
-    let body = redactor.redact(String::from_utf8_lossy(&response.body).into_owned());
-    let body: String = body.chars().map(replace_nul).take(BODY_CHARS_MAX).collect();
-    format!(
-        "Http Action - Response from host '{host}': '{status}' Response Headers: {headers} Body: {body}"
-    )
+    let body = redactor.redact_text(String::from_utf8_lossy(&response.body));
+    let mut message = String::with_capacity(MESSAGE_BYTES + headers.len() + body.len());
+    for part in [
+        "Http Action - Response from host '",
+        host,
+        "': '",
+        &status,
+        "' Response Headers: ",
+        &headers,
+        " Body: ",
+    ] {
+        message.push_str(part);
+    }
+    match body.len() <= BODY_CHARS_MAX && !body.contains('\0') {
+        true => message.push_str(&body),
+        false => message.extend(body.chars().map(replace_nul).take(BODY_CHARS_MAX)),
+    }
+    message
 }
+
+/// Approximate length of a message without headers and body.
+const MESSAGE_BYTES: usize = 128;
 
 /// PostgreSQL cannot store NUL in text.
 fn replace_nul(c: char) -> char {
@@ -34,10 +50,7 @@ fn replace_nul(c: char) -> char {
 fn format_headers(response: &Response, redactor: &Redactor) -> String {
     let mut joined: Vec<(&str, String)> = Vec::new();
     for (name, value) in response.headers.iter() {
-        let lower = name.to_ascii_lowercase();
-        let is_content_header = lower.starts_with("content-")
-            || matches!(lower.as_str(), "allow" | "expires" | "last-modified");
-        if is_content_header {
+        if is_content_header(name) {
             continue;
         }
         let value = match redactor.is_secret_header(name) {
@@ -60,6 +73,13 @@ fn format_headers(response: &Response, redactor: &Redactor) -> String {
         text.push_str("\r\n");
     }
     text
+}
+
+fn is_content_header(name: &str) -> bool {
+    name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("content-"))
+        || ["allow", "expires", "last-modified"]
+            .iter()
+            .any(|other| other.eq_ignore_ascii_case(name))
 }
 
 /// `cache-control` as `Cache-Control`: HTTP/2 names are lower case, and users expect this spelling.

@@ -1,9 +1,9 @@
 //! Parsed URLs of actions. Parsing takes longer than all other steps of building a request, and most
 //! jobs call the same URL again.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashMap;
 use url::Url;
 
 /// Parsed URLs; the cache is cleared when it is full.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 /// The "bad ports" of the WHATWG Fetch standard, and ports of databases, message brokers and cluster
-/// APIs that would process an HTTP request.
+/// APIs that would process an HTTP request. In ascending order.
 const BLOCKED: [RangeInclusive<u16>; 71] = [
     0..=1,
     7..=7,
@@ -80,12 +80,21 @@ const BLOCKED: [RangeInclusive<u16>; 71] = [
 
 /// Whether a port is blocked by default.
 pub(super) fn is_blocked(port: u16) -> bool {
-    BLOCKED.iter().any(|range| range.contains(&port))
+    let first = BLOCKED.partition_point(|range| *range.end() < port);
+    BLOCKED.get(first).is_some_and(|range| range.contains(&port))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_found_by_binary_search() {
+        assert!(BLOCKED.is_sorted_by(|one, next| one.end() < next.start()));
+        for port in 0..=u16::MAX {
+            assert_eq!(is_blocked(port), BLOCKED.iter().any(|range| range.contains(&port)));
+        }
+    }
 
     #[test]
     fn web_ports_are_open_and_ports_of_other_services_are_blocked() {

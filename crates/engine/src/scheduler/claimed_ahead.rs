@@ -17,7 +17,7 @@ const WAIT_MAX: Duration = Duration::from_millis(200);
 /// Assignments by host, in the order of their claims, with the uptimes since which they wait.
 #[derive(Default)]
 pub(super) struct ClaimedAhead {
-    hosts: BTreeMap<SlotKey, VecDeque<(Duration, Assignment)>>,
+    hosts: BTreeMap<SlotKey, VecDeque<(Duration, Box<Assignment>)>>,
     count: usize,
 }
 
@@ -35,13 +35,13 @@ impl ClaimedAhead {
             .min()
     }
 
-    fn push(&mut self, assignment: Assignment, now: Duration) {
+    fn push(&mut self, assignment: Box<Assignment>, now: Duration) {
         self.hosts.entry(assignment.slot.host).or_default().push_back((now, assignment));
         self.count += 1;
     }
 
     /// Removes and returns the runs that have waited for [`WAIT_MAX`].
-    fn take_overdue(&mut self, now: Duration) -> Vec<Assignment> {
+    fn take_overdue(&mut self, now: Duration) -> Vec<Box<Assignment>> {
         let mut overdue = Vec::new();
         for queue in self.hosts.values_mut() {
             let count = queue.partition_point(|(since, _)| *since + WAIT_MAX <= now);
@@ -52,7 +52,7 @@ impl ClaimedAhead {
         overdue
     }
 
-    fn pop(&mut self, host: SlotKey) -> Option<Assignment> {
+    fn pop(&mut self, host: SlotKey) -> Option<Box<Assignment>> {
         let queue = self.hosts.get_mut(&host)?;
         let (_, first) = queue.pop_front()?;
         if queue.is_empty() {
@@ -65,7 +65,7 @@ impl ClaimedAhead {
 
 impl Scheduler {
     /// Starts the attempts whose host has a free slot. The others follow when attempts end.
-    pub(super) fn start_attempts(&mut self, assignments: Vec<Assignment>) {
+    pub(super) fn start_attempts(&mut self, assignments: Vec<Box<Assignment>>) {
         let now = self.services.clock.uptime();
         let mut started = Vec::with_capacity(assignments.len());
         for assignment in assignments {
@@ -78,14 +78,14 @@ impl Scheduler {
     }
 
     /// The attempt that starts now that one at the same host has ended.
-    pub(super) fn next_claimed(&mut self, ended: Slot) -> Option<Assignment> {
+    pub(super) fn next_claimed(&mut self, ended: Slot) -> Option<Box<Assignment>> {
         let next = self.claimed_ahead.pop(ended.host)?;
         // There is a free slot: one has just been returned, and this is the only queue for it.
         self.admission.try_start(next.slot);
         Some(next)
     }
 
-    pub(super) fn execute(&self, assignments: Vec<Assignment>) {
+    pub(super) fn execute(&self, assignments: Vec<Box<Assignment>>) {
         if !assignments.is_empty() {
             let (services, workers) = (self.services.clone(), Arc::clone(&self.workers));
             tokio::spawn(run_assignments(assignments, services, workers, self.results.0.clone()));

@@ -12,7 +12,7 @@ use kalends_store::{Advance, Due, DueJob, RunWriteResult, StoreError};
 use super::{DueItem, Scheduler};
 use crate::admission::Slot;
 use crate::status::CallKind;
-use crate::worker::{Assignment, AssignmentResult, FinishedAssignment};
+use crate::worker::{Assignment, AssignmentResult};
 
 /// History message of an attempt whose process crashed too often.
 const REDELIVERIES_EXHAUSTED: &str =
@@ -45,7 +45,7 @@ pub(super) enum WriteContext {
         run: OpenRun,
         waits_for: SlotKey,
     },
-    Conclude(Box<FinishedAssignment>, NextAttempt),
+    Conclude(Box<Assignment>, NextAttempt),
 }
 
 /// The next attempt of a run after a finished assignment.
@@ -114,7 +114,7 @@ impl Scheduler {
         result: RunWriteResult,
         began: Duration,
         now: Instant,
-    ) -> Option<Assignment> {
+    ) -> Option<Box<Assignment>> {
         match (context, result) {
             (
                 WriteContext::Begin {
@@ -228,11 +228,12 @@ impl Scheduler {
         began: Duration,
         job_for_run: Arc<JobForRun>,
         slot: Slot,
-    ) -> Assignment {
+    ) -> Box<Assignment> {
         let fence = self.hold_claim(run.id, claim, began);
         let written = job_for_run.job.job.definition.extensions.timeout.as_ref();
         let timeout = written.map_or(self.settings.attempt_timeout, |timeout| *timeout.value());
-        Assignment { run, claim, fence, job_for_run, slot, timeout }
+        let result = AssignmentResult::NotStarted;
+        Box::new(Assignment { run, claim, fence, job_for_run, slot, timeout, result })
     }
 
     /// Decides again on results whose next attempt was to start at once, now that a shutdown begins.
@@ -245,12 +246,10 @@ impl Scheduler {
         }
     }
 
-    /// Releases the claim of an attempt that does not start.
-    pub(super) fn return_assignment(&mut self, assignment: Assignment) {
-        let Assignment { run, claim, job_for_run, slot, .. } = assignment;
-        let result = AssignmentResult::NotStarted;
-        self.admission.release(slot);
-        self.queue_result(Box::new(FinishedAssignment { run, claim, job_for_run, slot, result }));
+    /// Returns the slot of an attempt that does not start, and queues its result.
+    pub(super) fn return_assignment(&mut self, assignment: Box<Assignment>) {
+        self.admission.release(assignment.slot);
+        self.queue_result(assignment);
     }
 
     /// Whether the process crashed in every delivery of the current attempt.
@@ -260,16 +259,14 @@ impl Scheduler {
     }
 
     /// Fails an attempt whose process crashed in every delivery.
-    fn fail_after_redeliveries(&mut self, assignment: Assignment, now: Instant) {
-        let Assignment { run, claim, job_for_run, slot, .. } = assignment;
+    fn fail_after_redeliveries(&mut self, mut assignment: Box<Assignment>, now: Instant) {
         let report = AttemptReport::new(Outcome::Indeterminate, REDELIVERIES_EXHAUSTED);
-        let result = AssignmentResult::Attempted { started: now, ended: now, report };
-        self.admission.release(slot);
-        self.queue_result(Box::new(FinishedAssignment { run, claim, job_for_run, slot, result }));
+        assignment.result = AssignmentResult::Attempted { started: now, ended: now, report };
+        self.return_assignment(assignment);
     }
 
     /// Loads at once if other occurrences may have waited for the end of this run.
-    fn load_waiting_runs(&mut self, finished: &FinishedAssignment, now: Instant) {
+    fn load_waiting_runs(&mut self, finished: &Assignment, now: Instant) {
         let extensions = &finished.job_for_run.job.job.definition.extensions;
         let missed = extensions.missed_runs.as_ref();
         let runs_all_missed = missed.is_some_and(|missed| missed.policy == MissedPolicy::All);

@@ -22,7 +22,7 @@ use super::{STORE_RETRY, Scheduler};
 use crate::admission::Slot;
 use crate::messages::postponed;
 use crate::status::CallKind;
-use crate::worker::{AssignmentResult, FinishedAssignment, action_for, has_failed, is_held};
+use crate::worker::{Assignment, AssignmentResult, action_for, has_failed, is_held};
 
 /// A job when one of its attempts is concluded.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub(super) struct CurrentJob {
 /// for jobs that were edited since the attempt was assigned.
 pub(super) async fn read_current_jobs(
     store: &dyn EngineStore,
-    finished: &VecDeque<Box<FinishedAssignment>>,
+    finished: &VecDeque<Box<Assignment>>,
 ) -> Result<Vec<Option<CurrentJob>>, StoreError> {
     let jobs = finished.iter().map(|finished| finished.run.job).collect();
     let gate_states = store.gate_states(jobs).await?;
@@ -90,7 +90,7 @@ impl Scheduler {
     /// Queues the writes of results after which another attempt may follow.
     pub(super) fn handle_current_jobs(
         &mut self,
-        finished: VecDeque<Box<FinishedAssignment>>,
+        finished: VecDeque<Box<Assignment>>,
         jobs: Result<Vec<Option<CurrentJob>>, StoreError>,
     ) {
         let Ok(jobs) = jobs else {
@@ -108,7 +108,7 @@ impl Scheduler {
     /// if the job was deleted or the state is not needed.
     fn queue_conclusion(
         &mut self,
-        finished: Box<FinishedAssignment>,
+        finished: Box<Assignment>,
         job: Option<CurrentJob>,
         now: Instant,
     ) {
@@ -157,8 +157,8 @@ impl Scheduler {
     }
 
     /// Logs a run whose attempts have all failed, once even if the write of its result is repeated.
-    fn log_failed_run(&mut self, finished: &FinishedAssignment) {
-        let FinishedAssignment { run, job_for_run, result, .. } = finished;
+    fn log_failed_run(&mut self, finished: &Assignment) {
+        let Assignment { run, job_for_run, result, .. } = finished;
         let AssignmentResult::Attempted { report, .. } = result else { return };
         if self.logged_failures.insert(run.id) {
             let (job, scheduled) = (&job_for_run.job.path, run.scheduled);
@@ -187,7 +187,7 @@ impl Scheduler {
 
     fn conclusion_of(
         &self,
-        finished: &FinishedAssignment,
+        finished: &Assignment,
         job: Option<&CurrentJob>,
         now: Instant,
     ) -> AfterAttempt {
@@ -211,7 +211,7 @@ impl Scheduler {
     /// Closes an occurrence that passed while its job could not run, for this reason.
     fn close_unused(
         &self,
-        finished: &FinishedAssignment,
+        finished: &Assignment,
         reason: CloseReason,
         now: Instant,
     ) -> AfterAttempt {
@@ -268,7 +268,7 @@ impl AfterAttempt {
 
 /// How a run goes on after an executed attempt.
 fn after_attempt(
-    finished: &FinishedAssignment,
+    finished: &Assignment,
     job: Option<&CurrentJob>,
     (started, ended, report): (Instant, Instant, &AttemptReport),
     now: Instant,
@@ -342,7 +342,7 @@ fn conclusion_by(
 }
 
 fn history_entry(
-    finished: &FinishedAssignment,
+    finished: &Assignment,
     started: Instant,
     ended: Instant,
     report: &AttemptReport,

@@ -33,7 +33,8 @@ impl Scheduler {
             SendFence::open_until(Arc::clone(&self.services.clock), self.holds_until(began));
         let held = HeldClaim { token: claim.token, fence: fence.clone() };
         self.held_claims.insert(run, held);
-        self.schedule_renewal(self.settings.lease / 2, run, claim.token);
+        // Runs of one commit share an entry.
+        self.schedule_renewal(began + self.settings.lease / 2, run, claim.token);
         fence
     }
 
@@ -43,14 +44,13 @@ impl Scheduler {
         began + self.settings.lease.saturating_sub(LEASE_MARGIN)
     }
 
-    fn schedule_renewal(&mut self, pause: Duration, run: RunId, token: FencingToken) {
-        let at = self.services.clock.uptime() + pause;
-        self.renewals.insert((at, run), token);
+    fn schedule_renewal(&mut self, at: Duration, run: RunId, token: FencingToken) {
+        self.renewals.entry(at).or_default().push((run, token));
     }
 
     /// Uptime of the next renewal, if one may start.
     pub(super) fn next_renewal(&self) -> Option<Duration> {
-        let next = self.renewals.first_key_value().map(|((at, _), _)| *at);
+        let next = self.renewals.first_key_value().map(|(at, _)| *at);
         next.filter(|_| self.calls.renewing < RENEWAL_CALLS_MAX)
     }
 
@@ -60,9 +60,13 @@ impl Scheduler {
         while self.next_renewal().is_some_and(|at| at <= elapsed) {
             let mut renewals = Vec::new();
             while renewals.len() < BATCH_MAX
-                && let Some(entry) = self.renewals.first_entry().filter(|it| it.key().0 <= elapsed)
+                && let Some(mut entry) =
+                    self.renewals.first_entry().filter(|it| *it.key() <= elapsed)
             {
-                let ((_, run), token) = entry.remove_entry();
+                let Some((run, token)) = entry.get_mut().pop() else {
+                    entry.remove();
+                    continue;
+                };
                 // The renewal of an older claim is dropped.
                 if self.held_claims.get(&run).is_some_and(|held| held.token == token) {
                     renewals.push(LeaseRenewal { run, token, lease });
@@ -98,16 +102,17 @@ impl Scheduler {
                 vec![RenewalResult::Busy; renewals.len()]
             }
         };
-        let holds_until = self.holds_until(began);
+        let (holds_until, elapsed) = (self.holds_until(began), self.services.clock.uptime());
+        let (next, retry) = (elapsed + self.settings.lease / 2, elapsed + RENEWAL_RETRY);
         for (LeaseRenewal { run, token, .. }, result) in renewals.into_iter().zip(results) {
             let held = self.held_claims.get(&run).filter(|held| held.token == token);
             let Some(HeldClaim { fence, .. }) = held else { continue };
             match result {
                 RenewalResult::Renewed(_) => {
                     fence.extend(holds_until);
-                    self.schedule_renewal(self.settings.lease / 2, run, token);
+                    self.schedule_renewal(next, run, token);
                 }
-                RenewalResult::Busy => self.schedule_renewal(RENEWAL_RETRY, run, token),
+                RenewalResult::Busy => self.schedule_renewal(retry, run, token),
                 // Another node took over. The result of an attempt in flight will be rejected.
                 RenewalResult::Lost => fence.cancel(),
             }

@@ -81,12 +81,12 @@ impl Scheduler {
 
     /// Releases the remaining claims, so that other nodes do not wait for their expiry.
     async fn release_claims(&mut self) {
-        let releases = self.held_claims.iter().map(|(&run, held)| RunWrite::RenewLease {
-            run,
-            token: held.token,
-            lease: Duration::ZERO,
-        });
-        let writes: Vec<_> = releases.collect();
+        let mut claims: Vec<_> =
+            self.held_claims.iter().map(|(run, held)| (*run, held.token)).collect();
+        // In the same order each time, so that simulations repeat exactly.
+        claims.sort_unstable_by_key(|(run, _)| *run);
+        let release = |(run, token)| RunWrite::RenewLease { run, token, lease: Duration::ZERO };
+        let writes: Vec<_> = claims.into_iter().map(release).collect();
         if !writes.is_empty() {
             // If the commit fails, the claims expire.
             drop(self.services.store.commit(writes).await);

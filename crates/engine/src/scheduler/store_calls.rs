@@ -20,7 +20,7 @@ use super::load::LoadedRows;
 use super::start_runs::{ItemToRead, Stage};
 use super::{BATCH_MAX, CLAIM_AHEAD, DueItem, Scheduler};
 use crate::status::CallKind;
-use crate::worker::FinishedAssignment;
+use crate::worker::Assignment;
 
 /// Maximum number of concurrent calls of one kind: the next batch is prepared while one is in flight.
 const CONCURRENT_CALLS_MAX: usize = 2;
@@ -58,7 +58,7 @@ pub(super) enum StoreResponse {
         jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
     },
     CurrentJobs {
-        finished: VecDeque<Box<FinishedAssignment>>,
+        finished: VecDeque<Box<Assignment>>,
         jobs: Result<Vec<Option<CurrentJob>>, StoreError>,
     },
     Committed {
