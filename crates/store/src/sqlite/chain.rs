@@ -4,12 +4,15 @@
 //! The oldest row of a job refers to a row that does not exist, because pruning removes rows from
 //! the old end. A row that is removed elsewhere is unlinked.
 
+use std::sync::LazyLock;
+
 use kalends_domain::{Execution, HistoryEntry};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::record::{JobKey, LedgerRecord};
-use crate::sqlite::code::{Coded, read};
+use crate::sqlite::code::{Code, Coded, read};
 use crate::sqlite::error::SqliteResult;
+use crate::sqlite::new_rows::{Insert, NewRows};
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::{RowTimes, WriteTransaction};
 
@@ -99,83 +102,121 @@ impl ChainKind {
     }
 }
 
-/// Appends a history entry; updates the job's row, which the caller must save.
-pub(crate) fn append_history(
-    transaction: &mut WriteTransaction,
-    job: JobKey,
-    row: &mut StateRow,
-    entry: &HistoryEntry,
-) -> SqliteResult<()> {
-    let HistoryEntry { started, ended, expected, status, retry, repeat, role, timing, .. } = entry;
-    let number = transaction
-        .allocate_row_number(ChainKind::History, RowTimes { oldest: *started, latest: None });
-    transaction
-        .connection()
-        .prepare_cached(
-            "INSERT INTO history (sequence, job, previous, started, ended, expected, status, retry,
-                 repeat, role, message, dns, connect, tls, first_byte, total, generation)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            number,
-            Coded(job),
-            row.newest_entry,
-            Coded(*started),
-            Coded(*ended),
-            Coded(*expected),
-            Coded(*status),
-            Coded(*retry),
-            Coded(*repeat),
-            Coded(*role),
-            entry.message,
-            timing.dns.map(Coded),
-            timing.connect.map(Coded),
-            timing.tls.map(Coded),
-            timing.first_byte.map(Coded),
-            timing.total.map(Coded),
-            entry.generation.map(Coded),
-        ])?;
-    row.newest_entry = number;
-    row.entries += 1;
-    Ok(())
+static INSERT_HISTORY: LazyLock<Insert> = LazyLock::new(|| {
+    Insert::with_text(
+        "INSERT INTO history (sequence, job, previous, started, ended, expected, status,
+             retry, repeat, role, message, dns, connect, tls, first_byte, total, generation)",
+        17,
+        10,
+    )
+});
+
+static INSERT_LEDGER: LazyLock<Insert> = LazyLock::new(|| {
+    Insert::new(
+        "INSERT INTO ledger (id, job, previous, generation, from_at, to_at, count, cause,
+             disposition, closed, started, ended, attempts)",
+        13,
+    )
+});
+
+/// History entries and ledger rows that are inserted together.
+pub(crate) struct NewChainRows {
+    history: NewRows<16>,
+    ledger: NewRows<13>,
 }
 
-/// Appends a ledger row; updates the job's row, which the caller must save.
+impl NewChainRows {
+    pub(crate) fn new() -> NewChainRows {
+        let (history, ledger) = (NewRows::new(&INSERT_HISTORY), NewRows::new(&INSERT_LEDGER));
+        NewChainRows { history, ledger }
+    }
+
+    /// Appends a history entry; updates the job's row, which the caller must save.
+    pub(crate) fn append_history(
+        &mut self,
+        transaction: &mut WriteTransaction,
+        job: JobKey,
+        row: &mut StateRow,
+        entry: &HistoryEntry,
+    ) -> SqliteResult<()> {
+        let HistoryEntry { started, ended, expected, status, retry, repeat, role, timing, .. } =
+            entry;
+        let number = transaction
+            .allocate_row_number(ChainKind::History, RowTimes { oldest: *started, latest: None });
+        let integers = [
+            Some(number),
+            Some(job.code()),
+            Some(row.newest_entry),
+            Some(started.code()),
+            Some(ended.code()),
+            Some(expected.code()),
+            Some(status.code()),
+            Some(retry.code()),
+            Some(repeat.code()),
+            Some(role.code()),
+            timing.dns.map(Code::code),
+            timing.connect.map(Code::code),
+            timing.tls.map(Code::code),
+            timing.first_byte.map(Code::code),
+            timing.total.map(Code::code),
+            entry.generation.map(Code::code),
+        ];
+        self.history.push_with_text(transaction.connection(), integers, &entry.message)?;
+        row.newest_entry = number;
+        row.entries += 1;
+        Ok(())
+    }
+
+    /// Appends a ledger row; updates the job's row, which the caller must save.
+    pub(crate) fn append_ledger(
+        &mut self,
+        transaction: &mut WriteTransaction,
+        job: JobKey,
+        row: &mut StateRow,
+        record: &LedgerRecord,
+        execution: Option<Execution>,
+    ) -> SqliteResult<()> {
+        let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *record;
+        transaction.count_closed(row.collection, record);
+        let number = transaction
+            .allocate_row_number(ChainKind::Ledger, RowTimes { oldest: closed, latest: Some(to) });
+        let integers = [
+            Some(number),
+            Some(job.code()),
+            Some(row.newest_ledger_row),
+            Some(generation.code()),
+            Some(from.code()),
+            Some(to.code()),
+            Some(count.code()),
+            Some(cause.code()),
+            Some(disposition.code()),
+            Some(closed.code()),
+            execution.map(|execution| execution.started.code()),
+            execution.map(|execution| execution.ended.code()),
+            execution.map(|execution| execution.attempts.code()),
+        ];
+        self.ledger.push(transaction.connection(), integers)?;
+        row.newest_ledger_row = number;
+        Ok(())
+    }
+
+    /// Inserts the waiting rows. No reader of the chains may run before.
+    pub(crate) fn write(&mut self, connection: &Connection) -> SqliteResult<()> {
+        self.ledger.write(connection)?;
+        self.history.write(connection)
+    }
+}
+
+/// Appends a single ledger row; updates the job's row, which the caller must save.
 pub(crate) fn append_ledger(
     transaction: &mut WriteTransaction,
     job: JobKey,
     row: &mut StateRow,
     record: &LedgerRecord,
-    execution: Option<Execution>,
 ) -> SqliteResult<()> {
-    let LedgerRecord { generation, from, to, count, cause, disposition, closed } = *record;
-    transaction.count_closed(row.collection, record);
-    let number = transaction
-        .allocate_row_number(ChainKind::Ledger, RowTimes { oldest: closed, latest: Some(to) });
-    transaction
-        .connection()
-        .prepare_cached(
-            "INSERT INTO ledger (id, job, previous, generation, from_at, to_at, count, cause,
-                 disposition, closed, started, ended, attempts)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute((
-            number,
-            Coded(job),
-            row.newest_ledger_row,
-            Coded(generation),
-            Coded(from),
-            Coded(to),
-            Coded(count),
-            Coded(cause),
-            Coded(disposition),
-            Coded(closed),
-            execution.map(|execution| Coded(execution.started)),
-            execution.map(|execution| Coded(execution.ended)),
-            execution.map(|execution| Coded(execution.attempts)),
-        ))?;
-    row.newest_ledger_row = number;
-    Ok(())
+    let mut rows = NewChainRows::new();
+    rows.append_ledger(transaction, job, row, record, None)?;
+    rows.write(transaction.connection())
 }
 
 /// Removes a row from any position of its chain; `false` if it did not exist or its job or

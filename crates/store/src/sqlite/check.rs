@@ -8,6 +8,7 @@ use crate::error::StoreError;
 use crate::record::{JobKey, JobUid};
 use crate::sqlite::code::{Coded, collect, nth};
 use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::new_rows::Insert;
 use crate::sqlite::write_back::change_log::{self, LastNumbers, Replayed};
 use crate::sqlite::write_back::open_runs;
 use crate::sqlite::{connection, key_check, migrate, state, tokens};
@@ -173,15 +174,13 @@ fn find_violations(connection: &Connection) -> SqliteResult<Vec<String>> {
         Err(SqliteError::Store(error)) => return Ok(vec![error.to_string()]),
         Err(error) => return Err(error),
     };
-    let columns = vec!["?"; 1 + state::COLUMNS].join(", ");
-    let insert_state = format!("INSERT INTO logged_state VALUES ({columns})");
+    let insert_state = Insert::new("INSERT INTO logged_state", state::COLUMNS_WITH_KEY);
     for (job, (_, row)) in &replayed.jobs {
         connection
             .prepare_cached("INSERT INTO logged_jobs (job) VALUES (?)")?
             .execute([Coded(*job)])?;
         if let Some(row) = row {
-            let mut statement = connection.prepare_cached(&insert_state)?;
-            state::write(&mut statement, *job, row)?;
+            insert_state.one(connection, &state::integers(*job, row))?;
         }
     }
     for (run, (_, row)) in &replayed.runs {

@@ -197,7 +197,7 @@ fn update_job(
     };
     runs::adapt_to_edit(transaction, key, &mut after, waiting, now)?;
     if let Some(closed_by_edit) = &closed_by_edit {
-        append_ledger(transaction, key, &mut after, closed_by_edit, None)?;
+        append_ledger(transaction, key, &mut after, closed_by_edit)?;
     }
     transaction.set_state(key, row, Some(after))?;
     Ok(JobRecord { key, path: before.path.clone(), job, state, version: before.version + 1 })

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kalends_domain::{CollectionPath, JobName, JobPath};
 use kalends_recurrence::Instant;
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::{Connection, Row};
 
 use crate::error::{StoreError, UnreadableJob};
@@ -210,6 +211,45 @@ pub(crate) fn exists(connection: &Connection, job: JobKey) -> SqliteResult<bool>
     Ok(statement.exists([Coded(job)])?)
 }
 
+/// Greatest distance between the keys of jobs that are read by one statement. Passing a row costs less
+/// than a tenth of beginning a statement.
+const DISTANCE_MAX: i64 = 8;
+
+/// Jobs by their keys, each with its collection; `None` for a job that does not exist. Jobs that were
+/// created together are often due together: consecutive keys that ascend are read by one statement.
+pub(crate) fn by_keys<S: ReadState, T>(
+    states: &S,
+    codec: &DefinitionCodec,
+    keys: &[JobKey],
+    mut read: impl FnMut(JobKey, SqliteResult<Option<(JobRecord, CollectionOfJob)>>) -> SqliteResult<T>,
+) -> SqliteResult<Vec<T>> {
+    let mut collections = CollectionsOfJobs::default();
+    let mut statement =
+        states.connection().prepare_cached(select_job!("WHERE j.job >= ? ORDER BY j.job"))?;
+    let mut jobs = Vec::with_capacity(keys.len());
+    let mut keys = keys.iter().copied().peekable();
+    while let Some(first) = keys.peek() {
+        let mut rows = statement.query([Coded(*first)])?;
+        rows.advance()?;
+        let mut at = *first;
+        while let Some(key) =
+            keys.next_if(|key| (at.0..=at.0.saturating_add(DISTANCE_MAX)).contains(&key.0))
+        {
+            at = key;
+            while rows.get().map_or(Ok(false), |row| nth(row, 0).map(|job: JobKey| job < key))? {
+                rows.advance()?;
+            }
+            let row = match rows.get() {
+                Some(row) if nth::<JobKey>(row, 0)? == key => Some(row),
+                _ => None,
+            };
+            let job = row.map(|row| read_by_key(states, codec, (key, row), &mut collections));
+            jobs.push(read(key, job.transpose().map(Option::flatten))?);
+        }
+    }
+    Ok(jobs)
+}
+
 /// A job by its key, and its collection; `collections` caches those read before.
 pub(crate) fn by_key(
     states: &impl ReadState,
@@ -217,10 +257,19 @@ pub(crate) fn by_key(
     key: JobKey,
     collections: &mut CollectionsOfJobs,
 ) -> SqliteResult<Option<(JobRecord, CollectionOfJob)>> {
-    let connection = states.connection();
-    let mut statement = connection.prepare_cached(select_job!("WHERE j.job = ?"))?;
+    let mut statement = states.connection().prepare_cached(select_job!("WHERE j.job = ?"))?;
     let mut found = statement.query([Coded(key)])?;
     let Some(row) = found.next()? else { return Ok(None) };
+    read_by_key(states, codec, (key, row), collections)
+}
+
+fn read_by_key(
+    states: &impl ReadState,
+    codec: &DefinitionCodec,
+    (key, row): (JobKey, &Row<'_>),
+    collections: &mut CollectionsOfJobs,
+) -> SqliteResult<Option<(JobRecord, CollectionOfJob)>> {
+    let connection = states.connection();
     let dirty = states.dirty_state(key).flatten();
     let (key, state) = state_or(row, key, dirty, || path_of_collection(connection, key))?;
     // Jobs of a deleted collection are not visible.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kalends_domain::Switch;
 
 use crate::error::StoreError;
-use crate::record::{GateState, JobForRun, JobKey, Pause, both_enabled_since};
+use crate::record::{GateState, JobForRun, JobKey, JobRecord, Pause, both_enabled_since};
 use crate::sqlite::collection_cache::CacheVersion;
-use crate::sqlite::collection_of_job::{CollectionOfJob, CollectionsOfJobs};
+use crate::sqlite::collection_of_job::CollectionOfJob;
 use crate::sqlite::collections::CollectionSwitch;
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::state::{ReadState as _, StateRow};
@@ -22,26 +22,21 @@ pub(crate) fn jobs_for_run(
     codec: &DefinitionCodec,
     jobs: &[JobKey],
 ) -> SqliteResult<Vec<Option<Arc<JobForRun>>>> {
-    let mut collections = CollectionsOfJobs::default();
-    let mut job_for_run = |key: &JobKey| {
-        let found = jobs::by_key(snapshot, codec, *key, &mut collections)?;
-        let Some((job, CollectionOfJob { key: collection, enabled_since, location, .. })) = found
-        else {
-            return Ok(None);
-        };
+    let pause = snapshot.shared.pause();
+    let job_for_run = |(job, collection): (JobRecord, CollectionOfJob)| {
+        let CollectionOfJob { key: collection, enabled_since, location, .. } = collection;
         let enabled_since = both_enabled_since(job.job.enabled_since, enabled_since);
-        let open = runs::summary(snapshot, *key);
-        let pause = snapshot.shared.pause();
-        let job = JobForRun { job, collection, location, enabled_since, open, pause };
-        Ok(Some(Arc::new(job)))
+        let open = runs::summary(snapshot, job.key);
+        Arc::new(JobForRun { job, collection, location, enabled_since, open, pause })
     };
-    let (mut found, mut unreadable) = (Vec::with_capacity(jobs.len()), Vec::new());
-    for key in jobs {
-        match job_for_run(key) {
-            Ok(job) => found.push(job),
-            Err(error) => unreadable.push(SqliteError::into_unreadable(error, *key)?),
+    let mut unreadable = Vec::new();
+    let found = jobs::by_keys(snapshot, codec, jobs, |key, job| match job {
+        Ok(job) => Ok(job.map(job_for_run)),
+        Err(error) => {
+            unreadable.push(SqliteError::into_unreadable(error, key)?);
+            Ok(None)
         }
-    }
+    })?;
     match unreadable.is_empty() {
         true => Ok(found),
         false => Err(StoreError::Unreadable(unreadable).into()),

@@ -8,7 +8,7 @@
 //! | `writer`, `queue`, `task` | the thread that writes: group commit of everything that waits |
 //! | `readers` | the threads and the inline connections that read |
 //! | `write_back` | the write-back cache: dirty rows, change log, snapshots, flush, WAL checkpoint |
-//! | `groups`, `collections`, `jobs`, `jobs_for_run`, `state`, `due`, `runs`, `history`, `chain`, `events`, `search`, `notes` | statements, by subject |
+//! | `groups`, `collections`, `jobs`, `jobs_for_run`, `state`, `due`, `due_batch`, `runs`, `history`, `chain`, `new_rows`, `events`, `search`, `notes` | statements, by subject |
 //! | `edit_collection`, `edit_job` | edits |
 //! | `path_keys`, `collection_cache`, `collection_of_job` | lookups of paths and collections |
 //! | [`SqliteTokens`] (`tokens`) | API tokens, for tools beside a server |
@@ -26,6 +26,7 @@ mod collection_of_job;
 mod collections;
 mod connection;
 mod due;
+mod due_batch;
 mod dump;
 mod edit_collection;
 mod edit_job;
@@ -40,6 +41,7 @@ mod key_check;
 mod key_rotation;
 mod lock;
 mod migrate;
+mod new_rows;
 mod notes;
 mod overview;
 mod overview_scan;

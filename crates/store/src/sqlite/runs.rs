@@ -1,34 +1,87 @@
 //! Changes of runs by the run state machine and by edits.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use kalends_recurrence::Instant;
 
 use crate::api_store::WaitingRuns;
-use crate::engine_store::DueJob;
+use crate::engine_store::{DueJob, RunWrite};
 use crate::record::{Cause, JobKey, OpenRun, OpenRunSummary, Pause, RunId, SlotKey};
 use crate::run_state::{
     self, Change, RunChange, RunTables, close_superseded_run, expire_claim, manual_run, unpark,
 };
-use crate::sqlite::chain::{append_history, append_ledger};
-use crate::sqlite::code::collect;
+use crate::sqlite::chain::{NewChainRows, append_ledger};
+use crate::sqlite::code::{Code as _, collect};
 use crate::sqlite::due;
+use crate::sqlite::due_batch::DueBatch;
 use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::new_rows::{Insert, NewRows};
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::Snapshot;
-use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::write_back::open_runs::RunRow;
+use crate::sqlite::write_back::{WriteTransaction, index_finished};
 
 /// The tables of runs and jobs, for the run state machine.
 pub(crate) struct Tables<'a> {
     transaction: &'a mut WriteTransaction,
     /// State of the job of the current write, so that it is read once.
     row: Option<(JobKey, StateRow)>,
+    /// Rows of `due` of the jobs that begin.
+    due: DueBatch,
+    /// New rows of history and ledger.
+    chains: NewChainRows,
+    /// New rows of `finished`.
+    finished: NewRows<2>,
 }
 
+static INSERT_FINISHED: LazyLock<Insert> =
+    LazyLock::new(|| Insert::new("INSERT INTO finished (finished, job)", 2));
+
 impl<'a> Tables<'a> {
-    pub(crate) fn new(transaction: &'a mut WriteTransaction) -> Tables<'a> {
-        Tables { transaction, row: None }
+    /// The tables for `writes`, whose rows of `due` are read together.
+    pub(crate) fn new(
+        transaction: &'a mut WriteTransaction,
+        writes: &[RunWrite],
+    ) -> SqliteResult<Tables<'a>> {
+        let position = |write: &RunWrite| match write {
+            RunWrite::Begin { on, .. } | RunWrite::Skip { on, .. } => Some((on.due, on.job)),
+            _ => None,
+        };
+        let mut expected: Vec<_> = writes.iter().filter_map(position).collect();
+        transaction.shared.dirty_rows.retain_clean(&mut expected);
+        let due = DueBatch::read(transaction.connection(), expected)?;
+        let finished = NewRows::new(&INSERT_FINISHED);
+        Ok(Tables { transaction, row: None, due, chains: NewChainRows::new(), finished })
+    }
+
+    /// Writes the rows that waited for others of their tables. Must follow the last write.
+    pub(crate) fn finish(mut self) -> SqliteResult<()> {
+        let connection = self.transaction.connection();
+        self.chains.write(connection)?;
+        self.finished.write(connection)?;
+        self.due.write(connection)
+    }
+
+    /// Updates the row of a job in `finished`.
+    fn index_finished(
+        &mut self,
+        job: JobKey,
+        before: &StateRow,
+        after: &StateRow,
+    ) -> SqliteResult<()> {
+        let connection = self.transaction.connection();
+        match (before.state.finished, after.state.finished) {
+            (None, Some(finished)) => {
+                self.finished.push(connection, [Some(finished.code()), Some(job.code())])
+            }
+            (before, after) if before == after => Ok(()),
+            _ => {
+                // The row to delete may still wait.
+                self.finished.write(connection)?;
+                index_finished(connection, job, Some(before), Some(after))
+            }
+        }
     }
 
     fn loaded(
@@ -54,9 +107,12 @@ impl RunTables for Tables<'_> {
             Some(changed) => changed,
             // Jobs due at the same time are adjacent in `due`. A job that is missing there is
             // still found by its key.
-            None => match due::find(self.transaction.connection(), expected.due, job)? {
+            None => match self.due.take((expected.due, job)) {
                 Some(row) => Some(row),
-                None => self.transaction.state(job)?,
+                None => match due::find(self.transaction.connection(), expected.due, job)? {
+                    Some(row) => Some(row),
+                    None => self.transaction.state(job)?,
+                },
             },
         };
         self.loaded(job, row)
@@ -72,7 +128,9 @@ impl RunTables for Tables<'_> {
     }
 
     fn open_runs(&mut self, job: JobKey) -> SqliteResult<Vec<OpenRun>> {
-        Ok(self.transaction.runs_of(job).iter().map(|row| row.run).collect())
+        let mut runs = Vec::new();
+        self.transaction.for_runs_of(job, |row| runs.push(row.run));
+        Ok(runs)
     }
 
     fn pause(&mut self) -> SqliteResult<Option<Pause>> {
@@ -101,14 +159,16 @@ impl RunTables for Tables<'_> {
         // Deleting a job deletes its runs, so the state of a run's job exists.
         let Some(((job, state), (_, before))) = change.job.zip(self.row) else { return Ok(()) };
         let mut after = StateRow { state, ..before };
-        change.ledger.iter().try_for_each(|row| {
-            append_ledger(transaction, job, &mut after, row, change.execution)
-        })?;
-        change
-            .history
-            .iter()
-            .try_for_each(|entry| append_history(transaction, job, &mut after, entry))?;
-        transaction.set_state(job, &before, Some(after))
+        for row in change.ledger {
+            self.chains.append_ledger(transaction, job, &mut after, row, change.execution)?;
+        }
+        for entry in change.history {
+            self.chains.append_history(transaction, job, &mut after, entry)?;
+        }
+        if let Some(due) = transaction.change_state(job, &before, Some(after)) {
+            self.due.remove((due, job));
+        }
+        self.index_finished(job, &before, &after)
     }
 }
 
@@ -150,7 +210,7 @@ pub(crate) fn adapt_to_edit(
         let is_held = run.cause == Cause::Scheduled && !row.switched_on;
         if let Some(record) = closed {
             transaction.set_run(run.id, None);
-            append_ledger(transaction, job, row, &record, None)?;
+            append_ledger(transaction, job, row, &record)?;
             continue;
         }
         let after = unpark(before.without_collection()).map_or(before, |row| before.with(row));

@@ -21,8 +21,9 @@ pub struct SqliteSettings {
     /// Maximum size of the database in KiB, without its WAL. Writes that would exceed it fail as full.
     /// Default: no limit.
     pub size_max_kib: Option<u32>,
-    /// Number of dirty rows, in memory and in the change log, that starts a flush to the tables. A row
-    /// takes about 200 bytes of memory. During a flush, the number may double. Default: 100,000.
+    /// Number of dirty rows, in memory and in the change log, that starts a flush to the tables; so do as
+    /// many repeated changes in the log. A row takes about 200 bytes of memory. During a flush, the number
+    /// may double. Default: 100,000.
     pub flush_threshold_rows: usize,
     /// The threads that do the work.
     pub threads: Threads,

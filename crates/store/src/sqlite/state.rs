@@ -1,13 +1,16 @@
 //! The table `state`: the columns of a job that runs change, in a narrow row.
 
+use std::sync::LazyLock;
+
 use kalends_domain::{Lifecycle, Switch};
 use kalends_recurrence::Instant;
-use rusqlite::{Connection, OptionalExtension as _, Row, Statement, params};
+use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::api_store::JobFilterState;
 use crate::record::{JobKey, JobState};
-use crate::sqlite::code::{Code as _, Coded, nth, nth_option};
+use crate::sqlite::code::{Code, Coded, nth, nth_option};
 use crate::sqlite::error::{SqliteError, SqliteResult};
+use crate::sqlite::new_rows::{Insert, Integers};
 
 /// A row of `state` without its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,42 +113,43 @@ pub(crate) fn read_state(row: &Row<'_>, first: usize) -> rusqlite::Result<StateR
     })
 }
 
-/// Inserts or replaces a row of `state`. Parameters: see [`write()`].
-pub(crate) const WRITE: &str =
-    "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due, used,
-         last_execution, executions, failures, faulted, finished, entries, newest_entry,
-         newest_closing, schedule_generation, enabled_since, consecutive_failures, skip_until)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// Number of columns of a row with its key.
+pub(crate) const COLUMNS_WITH_KEY: usize = COLUMNS + 1;
 
-/// Executes a statement with the columns of `state` as parameters.
-pub(crate) fn write(
-    statement: &mut Statement<'_>,
-    job: JobKey,
-    row: &StateRow,
-) -> SqliteResult<()> {
+/// Inserts or replaces rows of `state`, with the values of [`integers`].
+pub(crate) static WRITE: LazyLock<Insert> = LazyLock::new(|| {
+    Insert::new(
+        "INSERT OR REPLACE INTO state (job, collection, generation, switched_on, lifecycle, due,
+             used, last_execution, executions, failures, faulted, finished, entries, newest_entry,
+             newest_closing, schedule_generation, enabled_since, consecutive_failures, skip_until)",
+        COLUMNS_WITH_KEY,
+    )
+});
+
+/// The columns of a row, in the order of [`WRITE`].
+pub(crate) fn integers(job: JobKey, row: &StateRow) -> Integers<COLUMNS_WITH_KEY> {
     let StateRow { collection, generation, switched_on, state, entries, .. } = *row;
     let JobState { lifecycle, due, used, last_execution, executions, failures, faulted, .. } =
         state;
-    statement.execute(params![
-        Coded(job),
-        collection,
-        Coded(generation),
-        switched_on.code(),
-        Coded(lifecycle),
-        due.map(Coded),
-        Coded(used),
-        last_execution.map(Coded),
-        Coded(executions),
-        Coded(failures),
-        Coded(faulted),
-        state.finished.map(Coded),
-        Coded(entries),
-        row.newest_entry,
-        row.newest_ledger_row,
-        Coded(row.schedule_generation),
-        row.enabled_since.map(Coded),
-        Coded(state.consecutive_failures),
-        state.skip_until.map(Coded),
-    ])?;
-    Ok(())
+    [
+        Some(job.code()),
+        Some(collection),
+        Some(generation.code()),
+        Some(switched_on.code()),
+        Some(lifecycle.code()),
+        due.map(Code::code),
+        Some(used.code()),
+        last_execution.map(Code::code),
+        Some(executions.code()),
+        Some(failures.code()),
+        Some(faulted.code()),
+        state.finished.map(Code::code),
+        Some(entries.code()),
+        Some(row.newest_entry),
+        Some(row.newest_ledger_row),
+        Some(row.schedule_generation.code()),
+        row.enabled_since.map(Code::code),
+        Some(state.consecutive_failures.code()),
+        state.skip_until.map(Code::code),
+    ]
 }

@@ -438,8 +438,11 @@ impl EngineStore for SqliteStore {
         let clock = Arc::clone(&self.clock);
         self.writer.write(Priority::Engine, writes.len(), move |transaction| {
             let now = clock.now().into();
-            let mut tables = runs::Tables::new(transaction);
-            writes.iter().map(|write| run_state::commit(&mut tables, write, now)).collect()
+            let mut tables = runs::Tables::new(transaction, &writes)?;
+            let commit = |write| run_state::commit(&mut tables, write, now);
+            let results = writes.iter().map(commit).collect::<SqliteResult<_>>()?;
+            tables.finish()?;
+            Ok(results)
         })
     }
 

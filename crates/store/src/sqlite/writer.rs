@@ -29,9 +29,10 @@ const EDITS_WEIGHT_MAX: usize = GROUP_WEIGHT_MAX / 2;
 /// log shrinks under any load.
 const FLUSHED_PER_CHANGE: usize = 2;
 
-/// Logged changes per row of the flush threshold that start a flush even if few rows are dirty:
-/// some ten megabytes, which a start replays in a fraction of a second.
-const LOGGED_PER_ROW: usize = 4;
+/// Logged changes of each dirty row that do not count towards the flush threshold. Jobs that run often
+/// have many more; a flush writes few rows then and frees the pages of a long log. A burst has about as
+/// many, and its rows are flushed when it has finished.
+const CHANGES_PER_ROW: usize = 3;
 
 /// Minimum rows that a transaction flushes: a tenth of a millisecond.
 const FLUSHED_MIN: usize = 64;
@@ -380,10 +381,7 @@ impl WriteLoop {
             self.transaction.begin_request();
             removal::remove_some(&mut self.transaction, REMOVED_PER_GROUP)?;
         }
-        let is_flush_needed = self.transaction.shared.dirty_rows.len() >= self.flush_threshold_rows
-            || self.transaction.logged_changes
-                >= self.flush_threshold_rows.saturating_mul(LOGGED_PER_ROW);
-        if !self.flush.is_running() && is_flush_needed {
+        if !self.flush.is_running() && self.is_flush_needed() {
             self.flush.begin(&mut self.transaction);
         }
         if self.flush.is_running() {
@@ -391,6 +389,12 @@ impl WriteLoop {
             self.flush.write_slice(&mut self.transaction, rows)?;
         }
         Ok(())
+    }
+
+    fn is_flush_needed(&self) -> bool {
+        let dirty = self.transaction.shared.dirty_rows.len();
+        let repeated = self.transaction.logged_changes.saturating_sub(CHANGES_PER_ROW * dirty);
+        dirty >= self.flush_threshold_rows || repeated >= self.flush_threshold_rows
     }
 
     fn commit(&mut self) -> Result<(), TransactionError> {

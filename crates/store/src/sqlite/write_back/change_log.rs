@@ -104,8 +104,8 @@ pub(crate) fn replay(connection: &Connection) -> SqliteResult<Replayed> {
 /// Encodes the changes of a transaction.
 pub(crate) fn encode(
     numbers: LastNumbers,
-    jobs: &[(JobKey, Option<StateRow>)],
-    runs: &[(RunId, Option<RunRow>)],
+    jobs: &[(JobKey, Option<&StateRow>)],
+    runs: &[(RunId, Option<&RunRow>)],
 ) -> Vec<u8> {
     let mut to = Vec::with_capacity(32 + jobs.len() * 64 + runs.len() * 64);
     put(&mut to, FORMAT_VERSION);
@@ -406,9 +406,9 @@ mod tests {
         let owner = NodeId(u64::MAX);
         let claim = Claim { owner, token: FencingToken(8), lease_until: Instant::MAX };
         let numbers = LastNumbers { run: 9, history: -1, ledger: i64::MIN };
-        let jobs = [(JobKey(3), Some(state())), (JobKey(-4), None)];
-        let runs =
-            [(RunId(9), Some(run(Some(claim)))), (RunId(10), None), (RunId(9), Some(run(None)))];
+        let (job, claimed, waiting) = (state(), run(Some(claim)), run(None));
+        let jobs = [(JobKey(3), Some(&job)), (JobKey(-4), None)];
+        let runs = [(RunId(9), Some(&claimed)), (RunId(10), None), (RunId(9), Some(&waiting))];
         let mut replayed = Replayed { transaction: 2, ..Replayed::default() };
         decode(&mut replayed, &encode(numbers, &jobs, &runs)).unwrap();
         assert_eq!(replayed.numbers, numbers);
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn truncated_or_extended_entries_are_rejected() {
         let whole =
-            encode(LastNumbers::default(), &[(JobKey(3), Some(state()))], &[(RunId(1), None)]);
+            encode(LastNumbers::default(), &[(JobKey(3), Some(&state()))], &[(RunId(1), None)]);
         for length in 0..whole.len() {
             assert_eq!(decode(&mut Replayed::default(), &whole[..length]), None, "{length}");
         }

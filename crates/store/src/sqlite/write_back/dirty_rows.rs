@@ -129,6 +129,23 @@ impl DirtyRows {
         self.read().by_job.get(&job).map(|versions| versions.newest)
     }
 
+    /// Calls `work` with the newest versions of rows, committed or not.
+    pub(crate) fn with_newest<T>(
+        &self,
+        jobs: &[JobKey],
+        work: impl FnOnce(&[(JobKey, Option<&StateRow>)]) -> T,
+    ) -> T {
+        let rows = self.read();
+        let newest = |job: &JobKey| Some((*job, rows.by_job.get(job)?.newest.1.as_ref()));
+        work(&jobs.iter().filter_map(newest).collect::<Vec<_>>())
+    }
+
+    /// Removes the positions of jobs with a dirty row.
+    pub(crate) fn retain_clean(&self, positions: &mut Vec<DuePosition>) {
+        let rows = self.read();
+        positions.retain(|(_, job)| !rows.by_job.contains_key(job));
+    }
+
     /// A row as of a transaction; `None` if the table has it.
     pub(crate) fn as_of(&self, job: JobKey, transaction: u64) -> Option<Option<StateRow>> {
         self.read().by_job.get(&job)?.as_of(transaction)

@@ -10,6 +10,7 @@
 use crate::record::{JobKey, RunId};
 use crate::sqlite::due;
 use crate::sqlite::error::SqliteResult;
+use crate::sqlite::new_rows::NewRows;
 use crate::sqlite::state::{self, ReadState as _};
 use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::write_back::dirty_rows::DueVersion;
@@ -97,16 +98,18 @@ impl Flush {
         transaction.force_log_entry();
         let flushed = &mut self.flushed;
         let mut left = limit.max(1);
-        let mut statement = transaction.connection().prepare_cached(state::WRITE)?;
+        let mut rows = NewRows::new(&state::WRITE);
         for job in pass.jobs.by_ref().take(left) {
             left -= 1;
             // Deleted rows were removed from the table at once.
             if let Some((version, row)) = transaction.shared.dirty_rows.newest(job) {
                 pass.in_state.push((row.and_then(|row| row.active_due()), job, version));
-                row.map(|row| state::write(&mut statement, job, &row)).transpose()?;
+                if let Some(row) = row {
+                    rows.push(transaction.connection(), state::integers(job, &row))?;
+                }
             }
         }
-        drop(statement);
+        rows.write(transaction.connection())?;
         if left > 0 {
             let due_positions = pass.due_positions.get_or_insert_with(|| {
                 pass.in_state.sort_unstable();

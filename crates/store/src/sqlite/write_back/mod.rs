@@ -61,4 +61,4 @@ pub(crate) use checkpoint::Checkpointer;
 pub(crate) use flush::Flush;
 pub(crate) use shared::SharedState;
 pub(crate) use snapshot::Snapshot;
-pub(crate) use transaction::{RowTimes, SPAN, WriteTransaction};
+pub(crate) use transaction::{RowTimes, SPAN, WriteTransaction, index_finished};

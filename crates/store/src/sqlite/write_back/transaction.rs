@@ -193,15 +193,12 @@ impl WriteTransaction {
         let mut jobs: Vec<_> = self.jobs.iter().map(|(job, _)| *job).collect();
         jobs.sort_unstable();
         jobs.dedup();
-        let dirty_rows = &self.shared.dirty_rows;
-        let newest = |job| dirty_rows.newest(job).map(|version| (job, version.1));
-        let jobs: Vec<_> = jobs.into_iter().filter_map(newest).collect();
-        let runs: Vec<_> = self.runs.iter().map(|(run, row)| (*run, *row)).collect();
-        change_log::append(
-            &self.connection,
-            self.transaction(),
-            &change_log::encode(self.numbers, &jobs, &runs),
-        )
+        let runs: Vec<_> = self.runs.iter().map(|(run, row)| (*run, row.as_ref())).collect();
+        let changes = self
+            .shared
+            .dirty_rows
+            .with_newest(&jobs, |jobs| change_log::encode(self.numbers, jobs, &runs));
+        change_log::append(&self.connection, self.transaction(), &changes)
     }
 
     fn is_logged(&self) -> bool {
@@ -259,16 +256,25 @@ impl WriteTransaction {
         before: &StateRow,
         after: Option<StateRow>,
     ) -> SqliteResult<()> {
-        let undo = self.shared.dirty_rows.set(job, (self.transaction(), after));
-        self.jobs.push((job, undo));
-        let was = before.active_due();
-        let has_moved = was != after.as_ref().and_then(StateRow::active_due);
-        if let Some(was) = was.filter(|_| has_moved)
-            && self.shared.dirty_rows.mark_removed_from_due(job)
-        {
-            due::remove(&self.connection, was, job)?;
+        if let Some(due) = self.change_state(job, before, after) {
+            due::remove(&self.connection, due, job)?;
         }
         index_finished(&self.connection, job, Some(before), after.as_ref())
+    }
+
+    /// Changes or deletes a job's state in memory. The caller must update `finished`, and delete the
+    /// job's row of `due` at the returned time.
+    pub(crate) fn change_state(
+        &mut self,
+        job: JobKey,
+        before: &StateRow,
+        after: Option<StateRow>,
+    ) -> Option<Instant> {
+        let undo = self.shared.dirty_rows.set(job, (self.transaction(), after));
+        self.jobs.push((job, undo));
+        let was = before.active_due()?;
+        let has_moved = Some(was) != after.as_ref().and_then(StateRow::active_due);
+        (has_moved && self.shared.dirty_rows.mark_removed_from_due(job)).then_some(was)
     }
 
     /// Deletes a state that cannot be read from memory, `due` and `finished`. Reads all rows of both
@@ -286,8 +292,7 @@ impl WriteTransaction {
     /// Inserts the state of a new job at the end of its table. Its row in `due` may belong on any
     /// page, and therefore waits for a flush.
     pub(crate) fn add_state(&mut self, job: JobKey, row: &StateRow) -> SqliteResult<()> {
-        let mut statement = self.connection.prepare_cached(state::WRITE)?;
-        state::write(&mut statement, job, row)?;
+        state::WRITE.one(&self.connection, &state::integers(job, row))?;
         if row.active_due().is_some() {
             let undo = self.shared.dirty_rows.add(job, (self.transaction(), Some(*row)));
             self.jobs.push((job, undo));
@@ -334,13 +339,22 @@ impl WriteTransaction {
 
     /// The open runs of a job, by id.
     pub(crate) fn runs_of(&self, job: JobKey) -> Vec<RunRow> {
-        let range = (job, RunId(i64::MIN))..=(job, RunId(i64::MAX));
-        let changed = self.runs_by_job.range(range).filter_map(|(_, run)| self.runs.get(run));
-        let committed = self.shared.runs();
-        let committed = committed.of_job(job).filter(|row| !self.runs.contains_key(&row.run.id));
-        let mut runs: Vec<_> = committed.chain(changed.flatten()).copied().collect();
+        let mut runs = Vec::new();
+        self.for_runs_of(job, |row| runs.push(*row));
         runs.sort_unstable_by_key(|row| row.run.id);
         runs
+    }
+
+    /// Calls `work` with the open runs of a job in any order.
+    pub(crate) fn for_runs_of(&self, job: JobKey, mut work: impl FnMut(&RunRow)) {
+        for row in self.shared.runs().of_job(job) {
+            if !self.runs.contains_key(&row.run.id) {
+                work(row);
+            }
+        }
+        let range = (job, RunId(i64::MIN))..=(job, RunId(i64::MAX));
+        let changed = self.runs_by_job.range(range).filter_map(|(_, run)| self.runs.get(run));
+        changed.flatten().for_each(work);
     }
 
     /// The open runs of a collection, by id.
@@ -421,7 +435,7 @@ impl ReadState for WriteTransaction {
 }
 
 /// Updates the row of a job in `finished`.
-fn index_finished(
+pub(crate) fn index_finished(
     connection: &Connection,
     job: JobKey,
     before: Option<&StateRow>,

@@ -178,6 +178,23 @@ fn the_change_log_is_flushed_when_idle_without_losing_changes() {
 }
 
 #[test]
+fn the_change_log_of_a_job_that_runs_often_stays_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kalends.db");
+    let store = open(&path, 100);
+    block_on(async {
+        create_collection(&store, CollectionWrite::Put(collection())).await;
+        let job = create_job(&store, "job").await;
+        for number in 0..40 {
+            run(&store, job, number).await;
+        }
+    });
+    let entries = count(&path, "SELECT count(*) FROM log");
+    assert!(entries < 60, "{entries} entries");
+    assert_eq!(block_on(store.check()).unwrap(), NO_FINDINGS);
+}
+
+#[test]
 fn new_jobs_are_due_before_they_are_flushed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kalends.db");

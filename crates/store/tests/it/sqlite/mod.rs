@@ -1,5 +1,6 @@
 //! The SQLite driver: the conformance suite, crash recovery, files and flushes.
 
+mod batches;
 mod conformance;
 mod crash;
 mod damage;
