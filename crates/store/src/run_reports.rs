@@ -62,6 +62,11 @@ impl RunFilter {
         self.scopes.iter().any(|scope| scope.covers(&collection))
     }
 
+    /// Whether all ledger rows of the selected time and job are selected.
+    pub(crate) fn selects_all(&self) -> bool {
+        self.status.is_none() && self.scopes.contains(&AccessScope::Everything)
+    }
+
     /// Whether a ledger row is selected, apart from its job.
     pub(crate) fn has_record(&self, record: &LedgerRecord) -> bool {
         let status = RunStatus::of(record.disposition);

@@ -9,6 +9,21 @@ use crate::postgres::error::PostgresError;
 use crate::postgres::transaction::{Transaction, execute};
 use crate::record::JobState;
 
+/// Rows of array parameters, each with its number and the type of its elements. The arrays have the same
+/// length; the rows are in their order.
+///
+/// `unnest` in the list of columns returns its elements one after the other. In `FROM`, it would first
+/// store those of each array.
+macro_rules! unnest_arrays {
+    ($first:literal $first_type:ident $(, $number:literal $type:ident)*) => {
+        concat!(
+            "SELECT unnest($", $first, "::", stringify!($first_type), "[])"
+            $(, ", unnest($", $number, "::", stringify!($type), "[])")*
+        )
+    };
+}
+pub(super) use unnest_arrays;
+
 /// One column of all rows, as an array parameter.
 pub(super) type Column<'a> = Box<dyn ToSql + Send + Sync + 'a>;
 

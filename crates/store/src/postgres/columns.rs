@@ -18,8 +18,16 @@ macro_rules! collection_columns {
 macro_rules! job_columns {
     () => {
         concat!(
-            "g.subscription, g.name AS group_name, c.name AS collection_name, j.key, \
-             j.name AS job_name, j.uid, j.created, j.version, j.definition, s.generation, \
+            "g.subscription, g.name AS group_name, c.name AS collection_name, ",
+            crate::postgres::columns::job_of_columns!()
+        )
+    };
+}
+/// The columns of `row::job_of`, from tables `j` (jobs) and `s` (states).
+macro_rules! job_of_columns {
+    () => {
+        concat!(
+            "j.key, j.name AS job_name, j.uid, j.created, j.version, j.definition, s.generation, \
              coalesce(s.schedule_generation, s.generation) AS schedule_generation, \
              s.enabled_since AS job_enabled_since, ",
             crate::postgres::columns::state_columns!("s.")
@@ -105,6 +113,6 @@ macro_rules! ledger_columns {
 }
 pub(super) use {
     closed_run_columns, collection_columns, collection_status_columns, columns, entry_columns,
-    gate_columns, job_columns, ledger_columns, pause_columns, progress_columns, run_columns,
-    state_columns,
+    gate_columns, job_columns, job_of_columns, ledger_columns, pause_columns, progress_columns,
+    run_columns, state_columns,
 };

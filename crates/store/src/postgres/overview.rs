@@ -92,8 +92,13 @@ impl PostgresStore {
                 others.first().map(|next| SearchPosition { collection: next.key, after: None });
             return Ok(JobSearchPage { jobs, rest });
         }
-        let end = self.end_of_slice(first.key, &search).await?;
         let jobs = self.examine(&[*first], &search).await?;
+        // Without a text every examined job is a match, so the last one ends the slice.
+        let is_full = search.contains.is_none() && jobs.len() as u64 == scan_max;
+        let end = match jobs.last().filter(|_| is_full) {
+            Some(last) => Some(last.name.clone()),
+            None => self.end_of_slice(first.key, &search).await?,
+        };
         let next = search.collections.get(1).map(|next| (next.key, None));
         let rest = end.map(|end| (first.key, Some(end))).or(next);
         let rest = rest.map(|(collection, after)| SearchPosition { collection, after });

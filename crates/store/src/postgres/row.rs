@@ -103,32 +103,50 @@ pub(super) fn collection_status(row: &Row) -> Result<CollectionStatus, StoreErro
     Ok(CollectionStatus { state, is_paused })
 }
 
-/// Reads a job. Fails with [`StoreError::Unreadable`] if its contents cannot be decoded.
+/// Reads a job with the path of its collection. Fails with [`StoreError::Unreadable`] if its contents
+/// cannot be decoded.
 pub(super) fn job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, StoreError> {
-    decode_job(row, codec).map_err(|error| match error {
-        StoreError::Damaged(reason) => unreadable(row, reason),
+    match collection_path(row) {
+        Ok(collection) => job_of(row, &collection, codec),
+        Err(StoreError::Damaged(reason)) => Err(unreadable(row, None, reason)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a job of a collection. Fails with [`StoreError::Unreadable`] if its contents cannot be decoded.
+pub(super) fn job_of(
+    row: &Row,
+    collection: &CollectionPath,
+    codec: &DefinitionCodec,
+) -> Result<JobRecord, StoreError> {
+    decode_job(row, collection, codec).map_err(|error| match error {
+        StoreError::Damaged(reason) => unreadable(row, Some(collection), reason),
         other => other,
     })
 }
 
 /// The error of a job that cannot be read.
-pub(super) fn unreadable(row: &Row, reason: String) -> StoreError {
+fn unreadable(row: &Row, collection: Option<&CollectionPath>, reason: String) -> StoreError {
     let Ok(key) = get(row, "key").map(JobKey) else { return StoreError::Damaged(reason) };
-    let path = collection_path(row).and_then(|collection| {
-        let name: &str = get(row, "job_name")?;
-        Ok(format!("{collection}/jobs/{name}"))
+    let path = collection.and_then(|collection| {
+        let name: &str = get(row, "job_name").ok()?;
+        Some(format!("{collection}/jobs/{name}"))
     });
-    StoreError::Unreadable(vec![UnreadableJob { key, path: path.ok(), reason }])
+    StoreError::Unreadable(vec![UnreadableJob { key, path, reason }])
 }
 
-fn decode_job(row: &Row, codec: &DefinitionCodec) -> Result<JobRecord, StoreError> {
+fn decode_job(
+    row: &Row,
+    collection: &CollectionPath,
+    codec: &DefinitionCodec,
+) -> Result<JobRecord, StoreError> {
     let uid: &[u8] = get(row, "uid")?;
     let uid = uid.try_into().map(JobUid);
     let uid = uid.map_err(|_| StoreError::Damaged("uid does not have 16 bytes".into()))?;
     Ok(JobRecord {
         key: JobKey(get(row, "key")?),
         path: JobPath {
-            collection: collection_path(row)?,
+            collection: collection.clone(),
             job: JobName::new(get(row, "job_name")?).map_err(invalid_name)?,
         },
         job: Job {

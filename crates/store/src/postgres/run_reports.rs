@@ -35,8 +35,11 @@ impl PostgresStore {
     ) -> Result<Vec<NewestRuns>, StoreError> {
         // By scheduled time, which an index has for each job. A row per job with an array of each
         // column is cheaper to send and to read than a row per run.
-        let sql = "SELECT n.job, l.* FROM unnest($1::bigint[]) AS n (job)
+        let sql = "SELECT n.job, r.is_running, l.* FROM unnest($1::bigint[]) AS n (job)
               JOIN jobs j ON j.key = n.job JOIN collections c ON c.id = j.collection_id
+              CROSS JOIN LATERAL (
+                SELECT EXISTS (SELECT FROM runs WHERE runs.job = n.job AND owner IS NOT NULL)
+                    AS is_running) r
               CROSS JOIN LATERAL (
                 SELECT array_agg(first_at) AS first_at, array_agg(last_at) AS last_at,
                     array_agg(generation) AS generation, array_agg(count) AS count,
@@ -45,27 +48,19 @@ impl PostgresStore {
                     array_agg(ended) AS ended, array_agg(attempts) AS attempts
                 FROM (SELECT * FROM ledger WHERE ledger.job = n.job
                       ORDER BY first_at DESC, last_at DESC, number DESC LIMIT $2) l
-              ) l WHERE l.first_at IS NOT NULL";
-        let running = "SELECT DISTINCT r.job FROM runs r JOIN jobs j ON j.key = r.job
-             JOIN collections c ON c.id = j.collection_id
-             WHERE r.job = ANY ($1) AND r.owner IS NOT NULL";
+              ) l WHERE r.is_running OR l.first_at IS NOT NULL";
         let keys: Vec<i64> = jobs.iter().map(|job| job.0).collect();
         let mut distinct = keys.clone();
         distinct.sort_unstable();
         distinct.dedup();
         let mut found: HashMap<i64, NewestRuns> = HashMap::new();
-        let limit = rows_max(limit);
-        let parameters: [&(dyn ToSql + Sync); 2] = [&distinct, &limit];
-        let running_parameters: [&(dyn ToSql + Sync); 1] = [&distinct];
-        let (closed, running) = tokio::try_join!(
-            self.query(sql, &parameters),
-            self.query(running, &running_parameters)
-        )?;
-        for row in closed {
-            found.entry(get(&row, "job")?).or_default().closed = row::closed_runs(&row)?;
-        }
-        for row in running {
-            found.entry(get(&row, "job")?).or_default().is_running = true;
+        for row in self.query(sql, &[&distinct, &rows_max(limit)]).await? {
+            let closed = match get::<Option<Vec<i64>>>(&row, "first_at")? {
+                Some(_) => row::closed_runs(&row)?,
+                None => vec![],
+            };
+            let newest = NewestRuns { closed, is_running: get(&row, "is_running")? };
+            found.insert(get(&row, "job")?, newest);
         }
         Ok(keys.iter().map(|job| found.get(job).cloned().unwrap_or_default()).collect())
     }
@@ -107,6 +102,8 @@ impl PostgresStore {
         query: ClosedRunsQuery,
     ) -> Result<ClosedRunsPage, StoreError> {
         let ClosedRunsQuery { filter, after, scan_max, limit } = query;
+        // Where every row is listed, no more than the page are read.
+        let scan_max = if filter.selects_all() { scan_max.min(limit.max(1)) } else { scan_max };
         let scan = rows_max(scan_max);
         let (from, to) = (filter.from.ticks(), filter.to.ticks());
         let rows = match filter.job {

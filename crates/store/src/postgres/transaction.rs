@@ -20,6 +20,9 @@ use crate::postgres::{PostgresSettings, PostgresStore};
 /// take their locks in one order, so conflicts are rare and ten in a row do not happen by chance.
 const ATTEMPTS_MAX: u32 = 10;
 
+/// A statement with its parameters.
+pub(super) type Query<'a> = (&'a str, &'a [&'a (dyn ToSql + Sync)]);
+
 /// The body of a transaction. It is repeated when the transaction is retried.
 pub(super) trait Operation: Send {
     type Output: Send;
@@ -198,11 +201,22 @@ impl Database {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
+        let (rows, _) = self.query_both((sql, parameters), None).await?;
+        Ok(rows)
+    }
+
+    /// The rows of read-only statements that are sent together. The second one begins when the first has
+    /// ended, and sees all commits before.
+    pub(super) async fn query_both(
+        &self,
+        first: Query<'_>,
+        second: Option<Query<'_>>,
+    ) -> Result<(Vec<Row>, Vec<Row>), StoreError> {
         let deadline = self.deadline(Deadline::Short);
         let rows = timeout(deadline, async {
             let mut retries = 0;
             loop {
-                let result = self.query_once(sql, parameters).await;
+                let result = self.query_once(first, second).await;
                 match result.map_err(PostgresError::before_commit) {
                     Ok(rows) => return Ok(rows),
                     Err(TransactionFailure::Conflict | TransactionFailure::ConnectionLost(_))
@@ -225,11 +239,11 @@ impl Database {
 
     async fn query_once(
         &self,
-        sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, PostgresError> {
+        first: Query<'_>,
+        second: Option<Query<'_>>,
+    ) -> Result<(Vec<Row>, Vec<Row>), PostgresError> {
         let connection = self.connection().await?;
-        let rows = query(connection.client()?, sql, parameters).await;
+        let rows = query_both(connection.client()?, first, second).await;
         match &rows {
             Err(PostgresError::Database(error)) if error.code().is_none() => {}
             _ => connection.return_to_pool(),
@@ -271,6 +285,16 @@ impl PostgresStore {
         self.database.query(sql, parameters).await
     }
 
+    /// The rows of read-only statements that are sent together. The second one begins when the first has
+    /// ended, and sees all commits before.
+    pub(super) async fn query_both(
+        &self,
+        first: Query<'_>,
+        second: Option<Query<'_>>,
+    ) -> Result<(Vec<Row>, Vec<Row>), StoreError> {
+        self.database.query_both(first, second).await
+    }
+
     /// The plan of a statement with its actual costs, as text of the database.
     pub(super) async fn explain(
         &self,
@@ -296,6 +320,24 @@ pub(super) async fn query(
 ) -> Result<Vec<Row>, PostgresError> {
     let statement = client.prepare_cached(sql).await?;
     Ok(client.query(&statement, parameters).await?)
+}
+
+/// The rows of statements that are sent together.
+async fn query_both(
+    client: &ClientWrapper,
+    first: Query<'_>,
+    second: Option<Query<'_>>,
+) -> Result<(Vec<Row>, Vec<Row>), PostgresError> {
+    let Some(second) = second else { return Ok((query(client, first.0, first.1).await?, vec![])) };
+    // Prepared first, so that the queries are pipelined in this order.
+    let statements =
+        (client.prepare_cached(first.0).await?, client.prepare_cached(second.0).await?);
+    let rows = tokio::try_join!(
+        biased;
+        client.query(&statements.0, first.1),
+        client.query(&statements.1, second.1),
+    )?;
+    Ok(rows)
 }
 
 /// Executes a statement and returns the number of affected rows.

@@ -159,6 +159,9 @@ impl RunTables for Batch {
             RunChange::Open(row) => {
                 self.fresh_ids.pop_front();
                 self.opened.insert(row.run.id);
+                self.jobs
+                    .entry(row.run.job)
+                    .and_modify(|job| job.runs = job.runs.opened(row.run.id));
                 self.runs_of_jobs.insert((row.run.job, row.run.id));
                 self.runs.insert(row.run.id, row);
             }
@@ -171,6 +174,7 @@ impl RunTables for Batch {
             RunChange::Close(run) => {
                 if let Some(row) = self.runs.remove(&run) {
                     self.runs_of_jobs.remove(&(row.run.job, run));
+                    self.jobs.entry(row.run.job).and_modify(|job| job.runs = job.runs.closed(run));
                 }
                 self.updated.remove(&run);
                 if !self.opened.remove(&run) {

@@ -29,7 +29,7 @@ use crate::postgres::error::PostgresError;
 use crate::postgres::transaction::{Operation, Transaction, execute, query};
 use crate::run_state;
 use row_cache::WrittenRows;
-pub(super) use row_cache::{RowCache, VersionedJob};
+pub(super) use row_cache::{KnownRuns, RowCache, VersionedJob};
 pub(super) use write::{ClosedRow, close_runs, open_runs, write_ledger};
 
 /// Draws this many ids of runs.

@@ -13,7 +13,7 @@ use crate::postgres::clock::clock;
 use crate::postgres::code::rows_max;
 use crate::postgres::columns::{run_columns, state_columns};
 use crate::postgres::commit::batch::Batch;
-use crate::postgres::commit::row_cache::{RowCache, VersionedJob, VersionedRun};
+use crate::postgres::commit::row_cache::{KnownRuns, RowCache, VersionedJob, VersionedRun};
 use crate::postgres::commit::{Commit, DRAW_RUN_IDS};
 use crate::postgres::error::PostgresError;
 use crate::postgres::pause::{CLOCK_AND_PAUSE, clock_and_pause_of};
@@ -37,7 +37,7 @@ macro_rules! read_states {
         concat!(
             "SELECT s.job, s.collection_id, s.xmin AS row_version, s.generation,
                 coalesce(s.schedule_generation, s.generation) AS schedule_generation, s.enabled,
-                c.enabled AS collection_enabled, ",
+                s.enabled_since AS job_enabled_since, c.enabled AS collection_enabled, ",
             state_columns!("s."),
             " FROM states s JOIN collections c ON c.id = s.collection_id
              WHERE s.job = ANY (ARRAY(
@@ -52,21 +52,22 @@ macro_rules! read_states {
 /// The runs with the ids `$1`, the runs of the jobs `$2`, and the other runs of jobs that may end, without
 /// the runs `$3`.
 ///
-/// Three searches that each use an index; one search with `OR` would scan all open runs, and so may one
-/// with `IN` instead of `ANY (ARRAY(…))`, which the database turns into a join. The jobs of
-/// a deleted collection have no runs.
+/// Searches that each use an index; one search with `OR` would scan all open runs, and so may a join, or
+/// `IN` instead of `ANY (ARRAY(…))`, which the database turns into a join. For `BETWEEN` see
+/// `connect::ENGINE_PLANS`. The jobs of a deleted collection have no runs.
 macro_rules! read_runs {
     ($lock:literal) => {
         concat!(
             "SELECT r.xmin AS row_version, r.last_token, r.attempts, r.started, ",
             run_columns!("r."),
-            " FROM runs r JOIN states s ON s.job = r.job JOIN collections c ON c.id = s.collection_id
+            " FROM runs r JOIN states s ON s.job BETWEEN r.job AND r.job
+             JOIN collections c ON c.id = s.collection_id
              WHERE r.id = ANY (ARRAY(
                 SELECT unnest($1::bigint[])
                 UNION SELECT id FROM runs WHERE job = ANY ($2::bigint[])
-                UNION SELECT o.id FROM runs f JOIN states s ON s.job = f.job
-                    JOIN runs o ON o.job = f.job
-                    WHERE f.id = ANY ($1::bigint[]) AND s.due IS NULL
+                UNION SELECT id FROM runs WHERE job = ANY (ARRAY(
+                    SELECT job FROM states WHERE due IS NULL AND job = ANY (ARRAY(
+                        SELECT job FROM runs WHERE id = ANY ($1::bigint[])))))
                 EXCEPT SELECT unnest($3::bigint[])))
              ORDER BY r.id ",
             $lock
@@ -182,7 +183,7 @@ impl Commit {
     }
 
     /// Jobs without a next occurrence, before the writes or after them, of which a cached run
-    /// finishes.
+    /// finishes that is not known to be the only one.
     fn finishing(
         &self,
         jobs: &BTreeMap<JobKey, VersionedJob>,
@@ -191,9 +192,10 @@ impl Commit {
         let ending = self.ending();
         let finishing = self.writes.iter().filter_map(|write| match write {
             RunWrite::Finish { run, lifecycle: Some(_), .. } => {
-                let job = runs.get(run)?.row.run.job;
-                let is_due = jobs.get(&job)?.row.state.due.is_some();
-                (!is_due || ending.contains(&job)).then_some(job)
+                let key = runs.get(run)?.row.run.job;
+                let job = jobs.get(&key)?;
+                let may_end = job.row.state.due.is_none() || ending.contains(&key);
+                (may_end && job.runs != KnownRuns::One(*run)).then_some(key)
             }
             _ => None,
         });
@@ -335,7 +337,7 @@ fn versioned_job(row: &Row) -> Result<VersionedJob, StoreError> {
         is_enabled: get(row, "enabled")?,
         state: state(row)?,
     };
-    VersionedJob::new(job, row)
+    VersionedJob::new(job, KnownRuns::Unknown, row)
 }
 
 fn versioned_run(row: &Row) -> Result<(RunId, VersionedRun), StoreError> {

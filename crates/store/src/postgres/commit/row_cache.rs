@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kalends_recurrence::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type, accepts};
 
 use crate::error::StoreError;
 use crate::postgres::commit::read::Named;
-use crate::postgres::row::get;
+use crate::postgres::row::{get, optional_at};
 use crate::record::{JobKey, RunId};
 use crate::run_state::{JobRow, RunRow};
 
@@ -35,7 +36,7 @@ impl RowVersion {
     }
 
     /// For comparison with `xmin`.
-    pub(super) fn number(self) -> i32 {
+    pub(in crate::postgres) fn number(self) -> i32 {
         self.0
     }
 }
@@ -52,19 +53,48 @@ impl<'a> FromSql<'a> for RowVersion {
 #[derive(Clone, Copy)]
 pub(in crate::postgres) struct VersionedJob {
     /// `is_enabled` is that of the job alone, without its collection.
-    pub(super) row: JobRow,
-    pub(super) collection: i64,
-    pub(super) version: RowVersion,
+    pub(in crate::postgres) row: JobRow,
+    pub(in crate::postgres) collection: i64,
+    pub(in crate::postgres) version: RowVersion,
+    /// When the job was last enabled, if it was disabled before.
+    pub(in crate::postgres) enabled_since: Option<Instant>,
+    pub(super) runs: KnownRuns,
 }
 
 impl VersionedJob {
-    /// A state with the columns `collection_id` and `row_version` of its row.
-    pub(in crate::postgres) fn new(state: JobRow, row: &Row) -> Result<VersionedJob, StoreError> {
+    /// A state with the columns `collection_id`, `row_version` and `job_enabled_since` of its row.
+    pub(in crate::postgres) fn new(
+        state: JobRow,
+        runs: KnownRuns,
+        row: &Row,
+    ) -> Result<VersionedJob, StoreError> {
         Ok(VersionedJob {
             row: state,
             collection: get(row, "collection_id")?,
             version: get(row, "row_version")?,
+            enabled_since: optional_at(row, "job_enabled_since")?,
+            runs,
         })
+    }
+}
+
+/// The open runs of the schedule of a job in one version of its state. A transaction that opens or closes
+/// one of them changes the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::postgres) enum KnownRuns {
+    None,
+    One(RunId),
+    /// Any number, or not read.
+    Unknown,
+}
+
+impl KnownRuns {
+    pub(super) fn opened(self, run: RunId) -> KnownRuns {
+        if self == KnownRuns::None { KnownRuns::One(run) } else { KnownRuns::Unknown }
+    }
+
+    pub(super) fn closed(self, run: RunId) -> KnownRuns {
+        if self == KnownRuns::One(run) { KnownRuns::None } else { self }
     }
 }
 
@@ -118,6 +148,12 @@ impl RowCache {
         rows.jobs.extend(written.jobs.into_iter().map(|(key, job)| (key, (job, true))));
         rows.runs.extend(written.runs.into_iter().map(|run| (run.row.run.id, run)));
         rows.limit();
+    }
+
+    /// The cached states of these jobs.
+    pub(in crate::postgres) fn states(&self, jobs: &[JobKey]) -> Vec<Option<VersionedJob>> {
+        let rows = self.rows();
+        jobs.iter().map(|key| rows.jobs.get(key).map(|(job, _)| *job)).collect()
     }
 
     /// Forgets runs that were changed beside commits.

@@ -6,7 +6,7 @@ use kalends_domain::{ClosedRun, HistoryEntry, Micros};
 use kalends_recurrence::Instant;
 
 use crate::error::StoreError;
-use crate::postgres::arrays::{Column, column, state_arrays, write_rows};
+use crate::postgres::arrays::{Column, column, state_arrays, unnest_arrays, write_rows};
 use crate::postgres::code::Code;
 use crate::postgres::columns::{
     closed_run_columns, entry_columns, progress_columns, run_columns, state_columns,
@@ -65,12 +65,12 @@ async fn write_states(
         state_columns!(""),
         ") = (",
         state_columns!("n."),
-        ") FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[],
-                       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[], $12::bigint[], $13::integer[])
-           AS n (job, entries, ",
+        ") FROM (",
+        unnest_arrays!(1 bigint, 2 bigint, 3 smallint, 4 bigint, 5 bigint, 6 bigint, 7 bigint,
+            8 bigint, 9 bigint, 10 bigint, 11 bigint, 12 bigint, 13 integer),
+        ") AS n (job, entries, ",
         state_columns!(""),
-        ", version) WHERE s.job = n.job AND s.xmin = n.version"
+        ", version) WHERE s.job BETWEEN n.job AND n.job AND s.xmin = n.version"
     );
     let mut entries: BTreeMap<JobKey, i64> = BTreeMap::new();
     history.iter().for_each(|(job, _)| *entries.entry(*job).or_default() += 1);
@@ -90,11 +90,10 @@ pub(in crate::postgres) async fn open_runs(
     let sql = concat!(
         "INSERT INTO runs (",
         run_columns!(""),
-        ", last_token, attempts, started)
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-            $5::smallint[], $6::bigint[], $7::smallint[], $8::bigint[], $9::bigint[],
-            $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[],
-            $15::bigint[], $16::bigint[], $17::integer[], $18::bigint[])"
+        ", last_token, attempts, started) ",
+        unnest_arrays!(1 bigint, 2 bigint, 3 bigint, 4 bigint, 5 smallint, 6 bigint, 7 smallint,
+            8 bigint, 9 bigint, 10 bigint, 11 bigint, 12 bigint, 13 bigint, 14 bigint, 15 bigint,
+            16 bigint, 17 integer, 18 bigint),
     );
     let mut columns = vec![
         column(runs, |row| row.run.id.0),
@@ -117,12 +116,13 @@ async fn update_runs(
         progress_columns!(""),
         ") = (",
         progress_columns!("n."),
-        ") FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                       $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                       $11::bigint[], $12::integer[], $13::bigint[], $14::integer[])
-           AS n (id, ",
+        ") FROM (",
+        unnest_arrays!(1 bigint, 2 smallint, 3 bigint, 4 bigint, 5 bigint, 6 bigint, 7 bigint,
+            8 bigint, 9 bigint, 10 bigint, 11 bigint, 12 integer, 13 bigint, 14 integer),
+        ") AS n (id, ",
         progress_columns!(""),
-        ", last_token, attempts, started, version) WHERE r.id = n.id AND r.xmin = n.version"
+        ", last_token, attempts, started, version)
+         WHERE r.id BETWEEN n.id AND n.id AND r.xmin = n.version"
     );
     let mut columns = vec![column(runs, |run| run.row.run.id.0)];
     columns.extend(progress(runs, |run| &run.row));
@@ -162,8 +162,11 @@ async fn close_versioned_runs(
     transaction: &Transaction<'_>,
     runs: &[(RunId, RowVersion)],
 ) -> Result<(), PostgresError> {
-    let sql = "DELETE FROM runs r USING unnest($1::bigint[], $2::integer[]) AS n (id, version)
-         WHERE r.id = n.id AND r.xmin = n.version";
+    let sql = concat!(
+        "DELETE FROM runs r USING (",
+        unnest_arrays!(1 bigint, 2 integer),
+        ") AS n (id, version) WHERE r.id BETWEEN n.id AND n.id AND r.xmin = n.version"
+    );
     let columns =
         vec![column(runs, |(run, _)| run.0), column(runs, |(_, version)| version.number())];
     write_rows(transaction, (runs.len(), "runs"), sql, columns).await
@@ -173,19 +176,14 @@ async fn write_history(
     transaction: &Transaction<'_>,
     history: &[(JobKey, HistoryEntry)],
 ) -> Result<(), PostgresError> {
-    // `ORDER BY`: sequence numbers follow the order of the entries.
+    // Sequence numbers follow the order of the entries.
     let sql = concat!(
         "INSERT INTO history (job, ",
         entry_columns!(""),
-        ") SELECT job, ",
-        entry_columns!(""),
-        " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[],
-                      $6::text[], $7::bigint[], $8::bigint[], $9::smallint[], $10::integer[],
-                      $11::integer[], $12::integer[], $13::integer[], $14::integer[],
-                      $15::bigint[])
-           WITH ORDINALITY AS n (job, ",
-        entry_columns!(""),
-        ", place) ORDER BY place"
+        ") ",
+        unnest_arrays!(1 bigint, 2 bigint, 3 bigint, 4 bigint, 5 smallint, 6 text, 7 bigint,
+            8 bigint, 9 smallint, 10 integer, 11 integer, 12 integer, 13 integer, 14 integer,
+            15 bigint),
     );
     let message = |entry: &HistoryEntry| serde_json::to_string(&entry.message);
     let messages = history.iter().map(|(_, entry)| message(entry)).collect::<Result<Vec<_>, _>>();
@@ -230,14 +228,9 @@ pub(in crate::postgres) async fn write_ledger(
     let sql = concat!(
         "INSERT INTO ledger (job, ",
         closed_run_columns!(""),
-        ") SELECT job, ",
-        closed_run_columns!(""),
-        " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[],
-                      $6::smallint[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[],
-                      $11::integer[]) WITH ORDINALITY
-           AS n (job, ",
-        closed_run_columns!(""),
-        ", place) ORDER BY place"
+        ") ",
+        unnest_arrays!(1 bigint, 2 bigint, 3 bigint, 4 bigint, 5 bigint, 6 smallint, 7 smallint,
+            8 bigint, 9 bigint, 10 bigint, 11 integer),
     );
     let columns = vec![
         column(ledger, |row| row.job.0),

@@ -233,6 +233,8 @@ fn an_interrupted_commit_of_several_edits_is_unknown_for_all_and_not_repeated() 
             for outcome in outcomes {
                 assert!(matches!(outcome, Err(StoreError::Unknown(_))), "{outcome:?}");
             }
+            // An edit of the same collection waits for the interrupted ones.
+            put_job(&direct, "other", put(None)).await;
             for name in ["a", "b", "c"] {
                 let job = direct.job(job_path(name)).await.unwrap();
                 assert_eq!(job.map(|(job, _)| job.version), version);

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::Lifecycle;
+use kalends_domain::{Collection, CollectionState, Lifecycle, Switch};
 use kalends_store::postgres::PostgresStore;
 use kalends_store::record::{Claim, JobRecord, NodeId, Progress, RunId};
 use kalends_store::{
-    AdminStore, Advance, ApiStore, CollectionContext, CollectionWrite, EngineStore, LeaseRenewal,
-    RunWrite, RunWriteResult,
+    AdminStore, Advance, ApiStore, CollectionContext, CollectionWrite, EngineStore, JobContext,
+    JobWrite, LeaseRenewal, RunWrite, RunWriteResult,
 };
 
 use super::database::TestDatabase;
 use super::sample::{
-    LEASE, at, begin, collection_path, due, due_jobs, finish, job_path, put, put_job,
+    LEASE, at, begin, collection_path, due, due_jobs, finish, job_path, put, put_collection,
+    put_job, standard,
 };
 use super::with_server;
 
@@ -200,6 +201,114 @@ fn the_last_of_two_runs_on_two_nodes_finishes_the_job() {
         assert_eq!(engine.commit(last(&first)).await.unwrap(), [RunWriteResult::Done]);
         assert_eq!(lifecycle().await, Lifecycle::Completed);
         assert_eq!(edits.check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn the_last_of_two_runs_on_one_node_finishes_the_job() {
+    with_server(async {
+        let Nodes { edits, engines: [engine, _], .. } = nodes().await;
+        let jobs = due_jobs(&edits, 1).await;
+        let mut runs = begin_all(&engine, &jobs).await;
+        let (job, _) = edits.job(job_path("j0")).await.unwrap().unwrap();
+        let mut last = begin(&job, Some(NodeId(1)));
+        if let RunWrite::Begin { advance, .. } = &mut last {
+            *advance = Advance { due: None, used: 2, lifecycle: Lifecycle::Completed };
+        }
+        let begun = engine.commit(vec![last]).await.unwrap();
+        let [RunWriteResult::Begun { run, claim: Some(claim) }] = begun[..] else {
+            panic!("{begun:?}")
+        };
+        runs.push((run, claim));
+        for (run, expected) in runs.into_iter().zip([Lifecycle::Active, Lifecycle::Completed]) {
+            let mut writes = finishes(&[run]);
+            if let Some(RunWrite::Finish { lifecycle, .. }) = writes.first_mut() {
+                *lifecycle = Some(Lifecycle::Completed);
+            }
+            assert_eq!(engine.commit(writes).await.unwrap(), [RunWriteResult::Done]);
+            let (job, _) = edits.job(job_path("j0")).await.unwrap().unwrap();
+            assert_eq!(job.state.lifecycle, expected);
+        }
+        assert_eq!(edits.check().await.unwrap(), [""; 0]);
+    });
+}
+
+#[test]
+fn gate_states_of_cached_jobs_follow_every_change() {
+    with_server(async {
+        let Nodes { edits, engines: [engine, other], .. } = nodes().await;
+        let jobs = due_jobs(&edits, 3).await;
+        let keys: Vec<_> = jobs.iter().map(|job| job.key).collect();
+        begin_all(&engine, &jobs[..2]).await;
+        // The other node has cached none of them.
+        let current = async || {
+            let states = engine.gate_states(keys.clone()).await.unwrap();
+            assert_eq!(states, other.gate_states(keys.clone()).await.unwrap());
+            states
+        };
+        let begun = current().await;
+        assert!(begun.iter().all(Option::is_some));
+
+        let mut disabled = put(Some(at(600)));
+        disabled.definition.switch = Switch::Disabled;
+        put_job(&edits, "j0", disabled).await;
+        let edited = current().await;
+        assert_eq!(edited[0].map(|state| state.switch), Some(Switch::Disabled));
+        assert_eq!(edited[1..], begun[1..]);
+
+        let collection = Collection { state: CollectionState::Disabled, ..standard() };
+        put_collection(&edits, "c", collection).await;
+        let switched = current().await;
+        assert!(switched.iter().flatten().all(|state| state.collection == Switch::Disabled));
+
+        let delete = Box::new(|_: JobContext<'_>| Ok(JobWrite::Delete));
+        edits.edit_job(job_path("j1"), delete).await.unwrap();
+        let deleted = current().await;
+        assert_eq!(deleted.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+
+        let delete = Box::new(|_: CollectionContext<'_>| Ok(CollectionWrite::Delete));
+        edits.edit_collection(collection_path("c"), delete).await.unwrap();
+        assert_eq!(current().await, [None; 3]);
+    });
+}
+
+/// A statement keeps the plan for the rows that a table had when it was first executed.
+#[test]
+fn commits_that_were_planned_with_one_open_run_do_not_scan_many() {
+    with_server(async {
+        let Nodes { database, edits, engines } = nodes().await;
+        let client = database.client().await;
+        let jobs = due_jobs(&edits, 5).await;
+        begin_all(&engines[0], &jobs[..1]).await;
+        client.batch_execute("VACUUM ANALYZE runs").await.unwrap();
+        let engine = database.connect().await.for_engine();
+        let run = async |jobs: &[JobRecord]| {
+            let runs = begin_all(&engine, jobs).await;
+            engine.gate_states(jobs.iter().map(|job| job.key).collect()).await.unwrap();
+            assert_eq!(engine.commit(finishes(&runs)).await.unwrap(), [RunWriteResult::Done; 2]);
+        };
+        run(&jobs[1..3]).await;
+        let open = "INSERT INTO runs (id, job, generation, scheduled, cause, repeat, role, retry,
+                redelivery, next_at, last_token)
+             SELECT 1000000 + n, 1000000 + n, 1, 0, 0, 1, 0, 0, 0, 0, 0
+             FROM generate_series(1, 5000) n";
+        client.batch_execute(open).await.unwrap();
+        run(&jobs[3..]).await;
+        // A session reports its counts at the latest when it ends.
+        drop((edits, engines, engine));
+        let sessions = "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        let read =
+            "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'runs'";
+        for _ in 0..1_000 {
+            if client.query_one(sessions, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+                let read: i64 = client.query_one(read, &[]).await.unwrap().get(0);
+                assert!((1..5_000).contains(&read), "{read} entries of indexes were read");
+                return;
+            }
+            client.batch_execute("SELECT pg_sleep(0.02)").await.unwrap();
+        }
+        panic!("the sessions have not ended");
     });
 }
 
