@@ -212,8 +212,14 @@ impl Link {
         });
     }
 
-    /// Records the leases that the node learned of from a reply.
-    pub(crate) fn record_received_claims(&self, writes: &[RunWrite], results: &[RunWriteResult]) {
+    /// Records the leases that the node learned of from a reply. `clock_offset` is that of the store's
+    /// clock when it wrote them: the clock may have been stepped since.
+    pub(crate) fn record_received_claims(
+        &self,
+        writes: &[RunWrite],
+        results: &[RunWriteResult],
+        clock_offset: i64,
+    ) {
         if self.observer.is_some() {
             return;
         }
@@ -232,7 +238,7 @@ impl Link {
             if let Some((run, claim)) = run
                 && let Some(&(job, scheduled)) = observations.runs.get(&run)
             {
-                let until = self.recorder.virtual_time_of(claim.lease_until);
+                let until = claim.lease_until.ticks() - clock_offset;
                 observations.leases.insert((self.node, job, scheduled), until);
             }
         }

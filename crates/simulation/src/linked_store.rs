@@ -256,10 +256,10 @@ impl EngineStore for Link {
             let send = || async {
                 let results = self.inner.commit(writes.clone()).await?;
                 self.record_commit(&writes, &results);
-                Ok(results)
+                Ok((results, self.recorder.store_clock_offset()))
             };
-            let results = self.call(Access::Write, send).await?;
-            self.record_received_claims(&sent, &results);
+            let (results, clock_offset) = self.call(Access::Write, send).await?;
+            self.record_received_claims(&sent, &results, clock_offset);
             Ok(results)
         })
     }

@@ -110,9 +110,9 @@ impl Recorder {
         Arc::new(Recorder { time, store_clock, tracing, observations: Mutex::default() })
     }
 
-    /// Virtual time at which the store's clock shows `at` unless it is stepped.
-    pub(crate) fn virtual_time_of(&self, at: Instant) -> i64 {
-        at.ticks() - self.store_clock.offset()
+    /// How far the store's clock is ahead of virtual time, in ticks.
+    pub(crate) fn store_clock_offset(&self) -> i64 {
+        self.store_clock.offset()
     }
 
     pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {

@@ -5,7 +5,7 @@ use kalends_simulation::{Mutant, StoreKind, Tracing, simulate, simulate_mutant};
 /// Every mutant must be detected within this many seeds; `make simulate` runs more of them.
 const SEEDS: u64 = 300;
 /// Seeds that are tried first: together they detect every mutant, and most of their worlds are short.
-const LIKELY_SEEDS: [u64; 14] = [1, 4, 26, 25, 30, 77, 81, 55, 21, 33, 0, 36, 76, 131];
+const LIKELY_SEEDS: [u64; 13] = [1, 4, 26, 25, 30, 81, 55, 33, 0, 36, 266, 15, 5];
 /// Seeds that must pass without a mutant; `make simulate` runs more of them.
 const MEMORY_SEEDS: u64 = 60;
 /// The same on SQLite, whose worlds take several times as long.

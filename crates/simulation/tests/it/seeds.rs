@@ -4,8 +4,9 @@ use kalends_simulation::{StoreKind, Tracing, simulate};
 
 /// Seeds that once found a bug. The generator may have changed since; the bugs have their own tests
 /// in `engine/tests/it/races.rs` and in the conformance suite of the stores.
-const REGRESSION_SEEDS: [u64; 16] =
-    [0, 46, 101, 104, 146, 271, 302, 329, 1_075, 1_138, 1_142, 1_215, 1_623, 2_833, 3_202, 3_532];
+const REGRESSION_SEEDS: [u64; 17] = [
+    0, 46, 93, 101, 104, 146, 271, 302, 329, 1_075, 1_138, 1_142, 1_215, 1_623, 2_833, 3_202, 3_532,
+];
 
 #[test]
 fn a_seed_produces_the_same_trace_twice() {
