@@ -51,7 +51,7 @@ fn a_job_calls_its_target_once_and_its_history_contains_the_response() {
     assert_eq!(history[0]["status"], "Completed");
     assert_eq!(
         history[0]["message"],
-        "Http Action - Response from host '127.0.0.1': 'OK' Response Headers: X-Target: yes\r\n Body: hello"
+        "Http Action - Response from host '127.0.0.1': 'OK' Response Headers: X-Target: yes\r\nConnection: close\r\n Body: hello"
     );
     assert!(calls.try_recv().is_err(), "called twice");
     let occurrences = get(&mut connection, &path("/jobs/Once/occurrences"));

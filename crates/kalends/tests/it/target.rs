@@ -55,7 +55,10 @@ fn respond(stream: TcpStream, calls: &Sender<Call>) {
         line if line.contains("/metadata") => "302 Found\r\nLocation: http://169.254.169.254/",
         _ => "200 OK",
     };
-    let text = format!("HTTP/1.1 {status}\r\nX-Target: yes\r\nContent-Length: 5\r\n\r\nhello");
+    // Without the header, the server could send its next request on a connection that is being closed.
+    let text = format!(
+        "HTTP/1.1 {status}\r\nX-Target: yes\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+    );
     reader.get_mut().write_all(text.as_bytes()).unwrap();
     let body = String::from_utf8(body).unwrap();
     // The test may have ended.
