@@ -62,7 +62,7 @@ test("every kind of schedule, target and authentication of the editor is accessi
       await page.getByRole("combobox", { name: "On", exact: true }).selectOption(pattern);
       await check(window);
     }
-    await page.locator("details").evaluateAll((all) => all.forEach((details) => (details.open = true)));
+    await page.locator("details:not(.picker)").evaluateAll((all) => all.forEach((details) => (details.open = true)));
     await page.getByLabel("Call another target when all attempts have failed").check();
     for (const type of ["Basic", "ClientCertificate", "ActiveDirectoryOAuth"]) {
       await page.getByLabel("Authentication").first().selectOption(type);

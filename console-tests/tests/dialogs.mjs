@@ -24,9 +24,9 @@ const DIALOGS = [
   ["jobs/demo/off", "Enable…", { title: "Enable demo/off?", text: "", fields: NOTE("Why? It is shown on the job."), buttons: ["Cancel", "Enable"] }],
   ["jobs/demo/job-1", "Delete…", { title: "Delete demo/job-1?", text: "Its history is deleted too. This cannot be undone.", fields: [], buttons: ["Cancel", "Delete job-1"] }],
   ["jobs/demo/job-1/edit", "Test run…", { title: "Call the target now?", text: "It receives a real request with this definition. Nothing is saved, and nothing is retried.", fields: [], buttons: ["Cancel", "Test run"] }],
-  ["collections", "Disable…", { title: "Disable all 7 jobs of demo?", text: COLLECTION_TEXT, fields: NOTE("Why? It is shown with the collection."), buttons: ["Cancel", "Disable demo"] }],
-  ["collections/demo", "Disable…", { title: "Disable all jobs of demo?", text: COLLECTION_TEXT, fields: NOTE("Why? It is shown with the collection."), buttons: ["Cancel", "Disable demo"] }],
-  ["collections/demo", "Delete…", { title: "Delete demo?", text: "All its jobs and their history are deleted too. This cannot be undone.", fields: [], buttons: ["Cancel", "Delete demo"] }],
+  ["collections", "Disable demo", { title: "Disable all 7 jobs of demo?", text: COLLECTION_TEXT, fields: NOTE("Why? It is shown with the collection."), buttons: ["Cancel", "Disable demo"] }],
+  ["collections/demo", "Disable…", { title: "Disable all 7 jobs of demo?", text: COLLECTION_TEXT, fields: NOTE("Why? It is shown with the collection."), buttons: ["Cancel", "Disable demo"] }],
+  ["collections/demo", "Delete…", { title: "Delete demo and all 7 jobs in it?", text: "Their history is deleted too. This cannot be undone.", fields: [], buttons: ["Cancel", "Delete demo"] }],
   [
     "system",
     "Pause everything…",
@@ -58,6 +58,14 @@ test("every dialog says what it asks, what follows and what its buttons do, and 
     await page.getByRole("button", { name: button, exact: true }).click();
     assert.deepEqual(await read(dialog), expected, `${button} of ${path}`);
     await window.checkAccessibility();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await dialog.waitFor({ state: "detached" });
+  }
+  await server.api("POST", "/api/collections/demo/disable");
+  for (const [path, button] of [["collections", "Enable demo"], ["collections/demo", "Enable…"]]) {
+    await window.go(path);
+    await page.getByRole("button", { name: button, exact: true }).click();
+    assert.deepEqual(await read(dialog), { title: "Enable demo?", text: "6 of its jobs are enabled, and run by their schedules again.", fields: NOTE("Why? It is shown with the collection."), buttons: ["Cancel", "Enable demo"] });
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await dialog.waitFor({ state: "detached" });
   }
@@ -114,6 +122,14 @@ test("a dialog about selected jobs names the first five, counts the others, and 
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
   }
+  await page.getByRole("checkbox", { name: "Select off" }).check();
+  await page.getByRole("button", { name: "Disable 7 jobs" }).click();
+  await dialog.getByText("Show all 7 jobs").click();
+  const preview = await dialog.locator(".preview").innerText();
+  assert.match(preview, /demo\/job-1\s+Enabled, next run in .*[^]*demo\/off\s+Disabled/, "each job with its present state");
+  await window.checkAccessibility();
+  await page.keyboard.press("Escape");
+  await page.getByRole("checkbox", { name: "Select off" }).uncheck();
   for (let number = 2; number <= 6; number += 1) await page.getByRole("checkbox", { name: `Select job-${number}` }).uncheck();
   await page.getByRole("button", { name: "Delete 1 job" }).click();
   assert.equal((await read(dialog)).text, "demo/job-1. Its history is deleted too. This cannot be undone.");

@@ -72,6 +72,47 @@ test("a job is created by clicking, and does not run at its creation", async ({ 
   assert.equal((await server.runs("nightly")).filter((run) => run.disposition === "Completed").length, 0);
 });
 
+test("hours, minutes, days and cron fields are chosen by clicking", async ({ start, open }) => {
+  const server = await start();
+  await server.job("nightly");
+  const window = await open(server);
+  const { page } = window;
+  const schedule = async () => (await definition(page)).properties.recurrence;
+  const choose = (group, name) => page.getByRole("group", { name: group, exact: true }).getByText(name, { exact: true }).click();
+  await window.go("jobs/demo/nightly/edit");
+  await page.getByText("Choose minutes, hours and days").click();
+  await window.checkAccessibility();
+  assert.ok(await page.getByRole("group", { name: "Hours", exact: true }).getByLabel("3", { exact: true }).isChecked(), "0 3 * * *");
+  await choose("Hours", "15");
+  await choose("Minutes", "0");
+  await choose("Minutes", "30");
+  await choose("Days of the month", "last");
+  await choose("Months", "Feb");
+  assert.deepEqual(await schedule(), { cron: "30 3,15 L Feb *" });
+  await choose("Days of the month", "last");
+  await page.getByLabel("Which weekday of the month").selectOption("first");
+  await choose("Weekdays", "Mon");
+  assert.deepEqual(await schedule(), { cron: "30 3,15 * Feb Mon#1" });
+  await previewed(page, "first Monday");
+  await page.getByLabel("Cron expression").fill("0 9 * * Mon-Fri");
+  assert.ok(!(await page.getByRole("group", { name: "Weekdays" }).getByRole("checkbox", { name: "Mon" }).isChecked()), "every Monday is not the first one");
+  await page.getByLabel("Which weekday of the month").selectOption("every");
+  assert.ok(await page.getByRole("group", { name: "Weekdays" }).getByRole("checkbox", { name: "Mon" }).isChecked());
+  await page.getByRole("button", { name: "Repeat" }).click();
+  await page.getByLabel("Unit").selectOption("Month");
+  await page.getByRole("combobox", { name: "On", exact: true }).selectOption("days");
+  await page.getByText("Choose days of the month").click();
+  await choose("Days of the month", "15");
+  await choose("Counted from the end of the month", "-1");
+  await page.getByText("Choose hours and minutes").click();
+  await choose("Hours", "17");
+  await choose("Minutes", "45");
+  await window.checkAccessibility();
+  assert.deepEqual((await schedule()).schedule, { hours: [9, 17], minutes: [0, 45], monthDays: [1, 15, -1] });
+  assert.equal(await page.getByLabel("At hours").inputValue(), "9, 17");
+  page.on("dialog", (question) => question.accept());
+});
+
 test("form and JSON of the editor stay in step, and members that the form does not know are kept", async ({ start, open }) => {
   const server = await start();
   await withSecrets(server);
@@ -201,6 +242,23 @@ test("the editor is accessible and fits the width of a phone", async ({ start, o
       await window.page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
       await window.checkAccessibility();
       await window.checkWidth();
+    }
+  }
+});
+
+test("preview and JSON of the editor stay in sight and in their cards while the form scrolls", async ({ start, open }) => {
+  const server = await start();
+  await server.job(`nightly_${"x".repeat(92)}`, { description: "x ".repeat(200), recurrence: { frequency: "Day", interval: 1, schedule: { hours: [0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22], minutes: [0, 5, 10, 15, 20, 25, 30] } } });
+  for (const size of [DESKTOP, { width: 1024, height: 768 }]) {
+    const window = await open(server, { size });
+    const { page } = window;
+    await window.go(`jobs/demo/nightly_${"x".repeat(92)}/edit`);
+    await previewed(page, "At minutes 0, 5, 10");
+    for (const y of [0, 300, 10_000]) {
+      await page.evaluate((y) => window.scrollTo(0, y), y);
+      const [head, preview, json, card] = await page.evaluate(() => [".editor > .head", "[data-preview]", "[data-json]", ".editor-side > .card:last-child"].map((selector) => document.querySelector(selector).getBoundingClientRect().toJSON()));
+      assert.ok(preview.top >= head.bottom, `${preview.top} is not below ${head.bottom}`);
+      assert.ok(json.bottom < card.bottom, `${json.bottom} is beyond ${card.bottom}`);
     }
   }
 });

@@ -1,6 +1,7 @@
 import { strict as assert } from "node:assert";
 
 import { test } from "../registry.mjs";
+import { eventually } from "../server.mjs";
 
 test("the list of jobs is used with the keyboard alone", async ({ start, open }) => {
   const server = await start();
@@ -33,8 +34,56 @@ test("the list of jobs is used with the keyboard alone", async ({ start, open })
   await keyboard.type("gam");
   await keyboard.press("Enter");
   await page.waitForURL(/search=gam/);
-  await window.ready();
-  assert.deepEqual(await page.locator("[data-row] .name").allInnerTexts(), ["gamma"]);
+  // The list follows the URL as soon as the server has answered.
+  const names = () => page.locator("[data-row] .name").allInnerTexts();
+  await eventually("a list of gamma alone", async () => (await names()).join() === "gamma");
+});
+
+test("r runs the job of the current row, and e edits it", async ({ start, open }) => {
+  const server = await start();
+  for (const name of ["alpha", "beta"]) await server.job(name);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("r");
+  await page.getByRole("dialog", { name: "Run 1 job?" }).getByText("demo/beta.").waitFor();
+  await page.keyboard.press("Enter");
+  const runs = async (name) => (await server.runs(name)).filter((run) => run.disposition === "Completed").length;
+  await eventually("a run", async () => (await runs("beta")) === 1);
+  assert.equal(await runs("alpha"), 0);
+  await page.keyboard.press("e");
+  await page.waitForURL(/\/jobs\/demo\/beta\/edit$/);
+});
+
+test("arrow keys show the values of a chart", async ({ start, open }) => {
+  const server = await start();
+  await server.job("often", { recurrence: { cron: "*/5 * * * *" } });
+  await server.run("often");
+  const window = await open(server);
+  const { page } = window;
+  const tooltip = page.locator(".tooltip");
+  const load = page.getByRole("region", { name: "Expected runs of the coming week" });
+  await eventually("the expected runs", async () => {
+    await window.go();
+    return load.locator("rect:visible").count();
+  });
+  await load.focus();
+  await page.keyboard.press("ArrowRight");
+  const first = await tooltip.innerText();
+  assert.match(first, /^\w{3} \d{4}-\d\d-\d\d \d\d:00: \d+ runs?$/);
+  await page.keyboard.press("ArrowDown");
+  const below = await tooltip.innerText();
+  assert.notEqual(below.slice(0, 14), first.slice(0, 14), "another day");
+  await page.keyboard.press("ArrowUp");
+  assert.equal(await tooltip.innerText(), first);
+  await window.checkAccessibility();
+  await page.keyboard.press("Tab");
+  await tooltip.waitFor({ state: "detached" });
+  const counts = page.getByRole("region", { name: "Runs of the last 24 hours" });
+  await counts.locator("a:visible").last().focus();
+  assert.match(await tooltip.innerText(), /1 succeeded, 0 failed/);
 });
 
 for (const [key, path] of [["o", "/"], ["j", "/jobs"], ["r", "/runs"], ["c", "/collections"], ["s", "/system"]]) {

@@ -34,8 +34,27 @@ test("rows do not move below the selection of the user", async ({ start, open })
   await page.getByRole("checkbox", { name: "Select chosen" }).check();
   await server.job("another");
   await server.run("chosen");
-  await page.getByRole("button", { name: "Show what is new" }).click();
+  await page.getByRole("button", { name: "Show 1 new job" }).click();
   await page.locator("[data-row]", { hasText: "another" }).waitFor();
+});
+
+test("a scrolled list offers new runs with their number, and none moves what the user reads", async ({ start, open }) => {
+  const server = await start();
+  await server.job("report");
+  for (let runs = 1; runs <= 30; runs += 1) await server.run("report", { runs });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("runs");
+  await page.evaluate(() => window.scrollTo(0, 400));
+  const top = () => page.locator("[data-row]").first().evaluate((row) => row.getBoundingClientRect().top);
+  const before = await top();
+  for (let runs = 31; runs <= 33; runs += 1) await server.run("report", { runs });
+  const offer = page.getByRole("button", { name: "Show 3 new runs" });
+  await offer.waitFor();
+  assert.equal(await top(), before);
+  assert.equal(await page.locator("[data-row]").count(), 30);
+  await offer.click();
+  await eventually("all rows", async () => (await page.locator("[data-row]").count()) === 33);
 });
 
 test("what is new is no longer offered once the list shows it", async ({ start, open }) => {
@@ -47,7 +66,7 @@ test("what is new is no longer offered once the list shows it", async ({ start, 
   await page.getByRole("checkbox", { name: "Select chosen" }).check();
   await server.job("another");
   await server.run("chosen");
-  const offer = page.getByRole("button", { name: "Show what is new" });
+  const offer = page.getByRole("button", { name: "Show 1 new job" });
   await offer.waitFor();
   await page.getByRole("button", { name: "Disable 1 job" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Disable 1 job" }).click();

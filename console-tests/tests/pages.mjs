@@ -122,7 +122,88 @@ test("a collection is disabled with a note, which its page and those of its jobs
   await window.go("jobs/demo/nightly");
   assert.match(await page.locator('[data-live="answer"]').innerText(), /its collection is disabled[^]*Quarter close/);
   await window.go("collections/demo");
-  await page.getByRole("button", { name: "Enable" }).click();
+  await page.getByRole("button", { name: "Enable…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Enable demo" }).click();
   await page.locator('[data-live="head"]', { hasText: "Enabled" }).waitFor();
   assert.doesNotMatch(await page.locator('[data-live="head"]').innerText(), /Quarter close/);
+});
+
+/** A name of 100 characters. */
+const LONG = (letter) => `${letter.repeat(50)}_${"long-".repeat(9)}${letter.repeat(4)}`;
+
+test("names of 100 characters leave room for each other, and for the zone of the job", async ({ start, open }) => {
+  const server = await start();
+  const [collection, name] = [LONG("c"), LONG("j")];
+  await server.job(name, { collection, recurrence: { cron: "0 3 * * *", timeZone: "America/Argentina/ComodRivadavia" } });
+  await server.job("short");
+  const window = await open(server);
+  const { page } = window;
+  const width = (selector) => page.locator(selector).first().evaluate((element) => element.getBoundingClientRect().width);
+  await window.go("jobs");
+  assert.ok((await width("[data-row] .lead .name")) > 120, "the name of the job is seen");
+  assert.ok((await width("[data-filter] select")) <= 240);
+  const short = page.locator("[data-row]", { hasText: "short" }).locator(".lead .faint");
+  assert.ok(await short.evaluate((element) => element.scrollWidth <= element.clientWidth), "a short collection is not cut");
+  for (const size of [{ width: 1024, height: 768 }, PHONE]) {
+    await page.setViewportSize(size);
+    for (const path of ["jobs", "runs", "collections", `jobs/${collection}/${name}`, `jobs/${collection}/${name}/edit`]) {
+      await window.go(path);
+      await window.checkWidth();
+    }
+    const zones = page.locator("[data-zones]");
+    assert.ok(await zones.evaluate((element) => element.scrollWidth <= element.clientWidth && element.getBoundingClientRect().right <= innerWidth), "the switch is seen in full");
+  }
+});
+
+test("tables use the width of the window, other content has lines that can be read", async ({ start, open }) => {
+  const server = await populated(start);
+  const window = await open(server, { size: { width: 1920, height: 1080 } });
+  const width = () => window.page.locator("main").evaluate((element) => element.getBoundingClientRect().width);
+  for (const [path, expected] of [["", 1280], ["jobs", 1600], ["runs", 1600], ["jobs/demo/succeeds", 1600], ["jobs/demo/succeeds?tab=definition", 1600], ["system", 1280]]) {
+    await window.go(path);
+    assert.equal(await width(), expected, path);
+  }
+});
+
+test("the numbers of the overview lead to what they count, and its list to all of its entries", async ({ start, open }) => {
+  const server = await start();
+  const names = Array.from({ length: 10 }, (_, index) => `failing-${index}`);
+  for (const name of names) await server.job(name, { path: "/500", action: { retryPolicy: { retryType: "None" } }, recurrence: { cron: "*/10 * * * *" } });
+  for (let runs = 1; runs <= 3; runs += 1) await Promise.all(names.map((name) => server.run(name, { runs })));
+  const window = await open(server);
+  const { page } = window;
+  await eventually("ten entries", async () => {
+    await window.go();
+    return page.getByRole("link", { name: "Show 2 more" }).count();
+  });
+  assert.equal(await page.locator(".attention li").count(), 8);
+  await page.getByRole("link", { name: "Show 2 more" }).click();
+  await page.waitForURL(/attention=all/);
+  assert.equal(await page.locator(".attention li").count(), 10);
+  await page.locator(".figure", { hasText: "due in the next hour" }).click();
+  await page.waitForURL(/#next-hour$/);
+  await page.locator(".figure", { hasText: "failed in 24 hours" }).click();
+  await page.waitForURL(/\/runs\?status=Failed&from=/);
+  assert.equal(await page.locator("[data-row]").count(), 30);
+  assert.match(await page.locator(".head").innerText(), /from \w{3} \d{4}-\d\d-\d\d/);
+});
+
+test("lists of runs show by what they are sorted, also on a phone", async ({ start, open }) => {
+  const server = await start();
+  await server.job("slow", { path: "/200?delay=PT2S" });
+  await server.job("quick");
+  // Scheduled first, finished last.
+  await server.api("POST", "/api/collections/demo/jobs/slow/run");
+  await server.run("quick");
+  await server.run("slow");
+  for (const size of [DESKTOP, PHONE]) {
+    const window = await open(server, { size });
+    const { page } = window;
+    await window.go("runs");
+    assert.deepEqual((await page.locator("[data-row] .name").allInnerTexts()).slice(0, 1), ["slow"]);
+    assert.ok(await page.locator("[data-row] td", { hasText: /ago$/ }).first().isVisible(), "the time that the list is sorted by");
+    if (size === DESKTOP) assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Finished");
+    await window.go("runs?collection=demo&job=slow");
+    assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Scheduled");
+  }
 });

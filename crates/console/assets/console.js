@@ -1,5 +1,6 @@
 // The console: what every page needs.
 
+import * as chart from "./chart.js";
 import * as copy from "./copy.js";
 import { ask } from "./dialog.js";
 import * as jobs from "./jobs.js";
@@ -134,6 +135,7 @@ watchZone();
 watchTheme();
 keyboard.start();
 jobs.start();
+chart.start();
 copy.start();
 signIn.start();
 if (document.querySelector("[data-connection]")) live.start();

@@ -1,10 +1,23 @@
 // Dialogs that ask before an action. Focus returns to where it was.
 
+/** A list of [name, description]. */
+function list(rows) {
+  const list = document.createElement("dl");
+  list.className = "facts";
+  for (const [name, description] of rows) {
+    const [term, text] = ["dt", "dd"].map((tag) => document.createElement(tag));
+    term.append(name);
+    text.append(description);
+    list.append(term, text);
+  }
+  return list;
+}
+
 /**
- * Asks a question. `fields` are inputs: {name, label, type, hint, required}. Resolves to the values of
- * the fields, or to null if the user cancels.
+ * Asks a question. `fields` are inputs: {name, label, type, hint, required}; `preview` is a list of [name, description]
+ * that opens: {summary, rows}. Resolves to the values of the fields, or to null if the user cancels.
  */
-export function ask({ title, text = "", fields = [], confirm = "OK", danger = false }) {
+export function ask({ title, text = "", preview, fields = [], confirm = "OK", danger = false }) {
   const dialog = document.createElement("dialog");
   const form = document.createElement("form");
   form.method = "dialog";
@@ -20,6 +33,16 @@ export function ask({ title, text = "", fields = [], confirm = "OK", danger = fa
     paragraph.id = "dialog-text";
     dialog.setAttribute("aria-describedby", paragraph.id);
     form.append(paragraph);
+  }
+  if (preview) {
+    const details = document.createElement("details");
+    const summary = document.createElement("summary");
+    summary.textContent = preview.summary;
+    const rows = list(preview.rows);
+    rows.classList.add("preview");
+    rows.tabIndex = 0;
+    details.append(summary, rows);
+    form.append(details);
   }
   for (const field of fields) {
     const label = document.createElement("label");
@@ -74,17 +97,11 @@ export function showTable(title, rows) {
   heading.textContent = title;
   heading.id = "dialog-title";
   dialog.setAttribute("aria-labelledby", heading.id);
-  const list = document.createElement("dl");
-  list.className = "facts";
-  for (const [keys, meaning] of rows) {
-    const term = document.createElement("dt");
+  const keys = rows.map(([keys, meaning]) => {
     const key = document.createElement("kbd");
     key.textContent = keys;
-    term.append(key);
-    const text = document.createElement("dd");
-    text.textContent = meaning;
-    list.append(term, text);
-  }
+    return [key, meaning];
+  });
   const close = document.createElement("button");
   close.type = "button";
   close.textContent = "Close";
@@ -92,7 +109,7 @@ export function showTable(title, rows) {
   const actions = document.createElement("div");
   actions.className = "actions";
   actions.append(close);
-  dialog.append(heading, list, actions);
+  dialog.append(heading, list(keys), actions);
   dialog.classList.add("stack");
   document.body.append(dialog);
   dialog.addEventListener("close", () => dialog.remove());

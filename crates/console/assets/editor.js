@@ -1,5 +1,6 @@
 // The editor of a job: form and JSON in step, a live preview, and saving without losing anything.
 
+import { cronValues, withCronValue } from "./cron.js";
 import * as definitions from "./definition.js";
 import { ask } from "./dialog.js";
 import { placeOf, textAtField } from "./errors.js";
@@ -10,6 +11,7 @@ import { isZone } from "./time.js";
 
 /** Time without typing after which a preview is fetched. */
 const QUIET = 300;
+const CRON = "recurrence.cron";
 /** Times of the day are read in this zone until the user chooses one. */
 const BROWSER_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
 
@@ -79,6 +81,7 @@ function showForm(except) {
   for (const box of all("[data-list]")) {
     box.checked = definitions.listOf(definition, box.dataset.list).some((value) => String(value).toLowerCase() === box.value.toLowerCase());
   }
+  showCron();
   for (const control of all("[data-uri]")) {
     const value = definitions.get(definition, `${path(control.dataset.uri)}.request.uri`) ?? "";
     if (control !== except) setValue(control, String(value));
@@ -97,6 +100,16 @@ function showForm(except) {
   for (const container of all("[data-entries]")) showEntries(container, except);
   showOccurrences(except);
   showParts();
+}
+
+/** The value of a choice of the cron expression: that of a weekday has the number in the month that is selected. */
+function cronValue(box) {
+  return box.dataset.cron === "4" ? box.value + one("[data-cron-number]").value : box.value;
+}
+
+function showCron() {
+  const text = definitions.fieldText(state.definition, CRON, "text");
+  for (const box of all("[data-cron]")) box.checked = cronValues(text, Number(box.dataset.cron))?.includes(cronValue(box)) ?? false;
 }
 
 /** A secret is never shown, only whether there is one. */
@@ -336,7 +349,11 @@ function onInput(event) {
   const control = event.target;
   const { definition } = state;
   if (control === json) return readJson();
-  const { member, list, uri } = control.dataset;
+  const { member, list, uri, cron } = control.dataset;
+  if (cron) {
+    const text = withCronValue(definitions.fieldText(definition, CRON, "text"), Number(cron), cronValue(control), control.checked);
+    return change(definitions.set(definition, CRON, text), { at: CRON });
+  }
   if (member) return change(readControl(control), { except: control, at: member });
   if (uri) return change(definitions.withUri(definition, path(uri), control.value), { except: control, at: `${uri}request.uri` });
   if (list) {
@@ -367,6 +384,7 @@ function onChange(event) {
   else if (authentication) change(definitions.withAuthentication(definition, path(authentication), control.value));
   else if (retry) change(definitions.withRetryType(definition, path(retry), control.value));
   else if (control.matches("[data-frequency]")) change(definitions.withFrequency(definition, control.value), { at: "recurrence.frequency" });
+  else if (control.matches("[data-cron-number]")) showCron();
   else if (control.matches("[data-month-pattern]")) change(definitions.withMonthPattern(definition, control.value));
   else if (control.matches("[data-run-now]") && state.preview) showPreview(one("[data-preview]"), state.preview, view());
   else if (control.matches("[data-error-action]")) change(definitions.withErrorAction(definition, control.checked, stash));

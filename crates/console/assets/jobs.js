@@ -41,23 +41,34 @@ function showSelection() {
   }
 }
 
+function nameOf(resource) {
+  const [collection, job] = resource.split("/jobs/");
+  return [collection.split("/").at(-1), job].map(decodeURIComponent).join("/");
+}
+
 /** The first names, and how many more there are. */
 function namesOf(resources) {
-  const nameOf = (resource) => {
-    const [collection, job] = resource.split("/jobs/");
-    return [collection.split("/").at(-1), job].map(decodeURIComponent).join("/");
-  };
   const names = resources.slice(0, 5).map(nameOf);
   const rest = resources.length - names.length;
   return `${names.join(", ")}${rest ? ` and ${rest} more` : ""}.`;
 }
 
-async function bulk(action) {
-  const resources = selected();
+/** Each job with its present state and next run, to check before the action. */
+function preview(resources) {
+  return resources.map((resource) => {
+    const row = document.querySelector(`[data-row][data-resource="${CSS.escape(resource)}"]`);
+    const [state, next] = [".status", "time"].map((selector) => row?.querySelector(selector)?.innerText.trim());
+    return [nameOf(resource), [state, next && `next run ${next}`].filter(Boolean).join(", ")];
+  });
+}
+
+/** Asks, and then enables, disables, runs or deletes jobs. */
+export async function act(action, resources) {
   const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: resources.length === 1 ? "Why? It is shown on the job." : "Why? It is shown on each job." }];
   const answer = await ask({
     title: `${action} ${jobs(resources.length)}?`,
     text: [namesOf(resources), EFFECTS[action]?.[resources.length === 1 ? "one" : "many"]].filter(Boolean).join(" "),
+    preview: resources.length > 1 ? { summary: `Show all ${jobs(resources.length)}`, rows: preview(resources) } : undefined,
     fields,
     confirm: `${action} ${jobs(resources.length)}`,
     danger: action === "Delete",
@@ -188,7 +199,7 @@ export function start() {
   });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-bulk]");
-    if (button) bulk(button.dataset.bulk);
+    if (button) act(button.dataset.bulk, selected());
   });
   document.addEventListener("live:replaced", () => {
     showSelection();

@@ -1,6 +1,7 @@
 // Keyboard shortcuts.
 
 import { showTable } from "./dialog.js";
+import { act } from "./jobs.js";
 
 const root = document.documentElement.dataset.root;
 const SCREENS = { o: "", j: "jobs", r: "runs", c: "collections", s: "system" };
@@ -10,13 +11,14 @@ const SHORTCUTS = [
   ["Enter", "Open the row"],
   ["x", "Select the row"],
   ["n", "New job"],
-  ["e", "Edit the job"],
-  ["r", "Run the job now (asks first)"],
+  ["e", "Edit the job of the page or of the row"],
+  ["r", "Run it now (asks first)"],
   ["g o", "Go to the overview"],
   ["g j", "Go to the jobs"],
   ["g r", "Go to the runs"],
   ["g c", "Go to the collections"],
   ["g s", "Go to the system page"],
+  ["← ↑ ↓ →", "Values of a chart with the focus"],
   ["?", "These shortcuts"],
 ];
 
@@ -79,6 +81,13 @@ export function start() {
       case "Enter":
         if (event.target.closest("a, button")) return;
         return currentRow()?.querySelector("[data-open]")?.click();
+      case "e": {
+        const link = currentRow()?.closest("[data-may-edit]") && currentRow().querySelector("[data-open]");
+        if (link) location.assign(`${link.href}/edit`);
+        return;
+      }
+      case "r":
+        if (currentRow()?.closest("[data-may-run]")) act("Run", [currentRow().dataset.resource]);
     }
   });
   document.querySelector("[data-shortcuts]")?.addEventListener("click", showShortcuts);

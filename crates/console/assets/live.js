@@ -1,6 +1,6 @@
 // Keeps a page up to date: server-sent events say that something happened, then the page is fetched
 // again and the regions with `data-live` are replaced where they differ. Nothing moves while the user
-// reads: a list that is scrolled or has a selection waits behind "Show new".
+// reads: a list that is scrolled or has a selection waits behind "Show 3 new runs".
 
 import { apiUrl, endSession } from "./request.js";
 
@@ -65,7 +65,7 @@ function content(region) {
 /** Whether two elements of different versions of a page do the same. */
 function isSame(element, other) {
   const row = (element) => element.closest("[data-row]")?.dataset.resource;
-  const action = (element) => [element.tagName, element.getAttribute("href") ?? element.dataset.post ?? element.dataset.delete ?? element.textContent, row(element)].join();
+  const action = (element) => [element.tagName, element.getAttribute("href") ?? element.dataset.post ?? element.dataset.delete ?? element.getAttribute("aria-label") ?? element.textContent, row(element)].join();
   return action(element) === action(other);
 }
 
@@ -81,19 +81,35 @@ function replace(region, fresh) {
   adopted.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
 }
 
+/** `Show 3 new runs`, by the rows that the page does not show yet. */
+function offerText() {
+  const hrefs = (list) => [...list.querySelectorAll("[data-row] [data-open]")].map((link) => link.getAttribute("href"));
+  for (const [name, fresh] of offered) {
+    const { rows: noun } = fresh.dataset;
+    const shown = new Set(hrefs(regionOf(name)));
+    const count = hrefs(fresh).filter((href) => !shown.has(href)).length;
+    if (noun && count) return `Show ${count} new ${noun}${count === 1 ? "" : "s"}`;
+  }
+  return "Show what is new";
+}
+
+function regionOf(name) {
+  return document.querySelector(`[data-live="${name}"]`);
+}
+
 /** Shows the button for what is offered, or removes it if there is nothing. */
 function showOffer() {
   const shown = document.querySelector("[data-show-new]");
   if (!offered.size) return shown?.remove();
+  const button = shown ?? document.createElement("button");
+  button.textContent = offerText();
   if (shown) return;
-  const button = document.createElement("button");
   button.type = "button";
   button.className = "show-new";
   button.dataset.showNew = "";
-  button.textContent = "Show what is new";
   button.onclick = () => {
     window.scrollTo({ top: 0 });
-    for (const [name, fresh] of offered) replace(document.querySelector(`[data-live="${name}"]`), fresh);
+    for (const [name, fresh] of offered) replace(regionOf(name), fresh);
     offered.clear();
     showOffer();
   };

@@ -2,7 +2,7 @@
 
 /** `in 4 d 18 h`, `12 min ago`, `now`: the two largest units, as the server writes them. */
 export function relative(at, now = Date.now()) {
-  const seconds = Math.round(at / 1000) - Math.floor(now / 1000);
+  const seconds = Math.floor(at / 1000) - Math.floor(now / 1000);
   if (seconds === 0) return "now";
   let rest = Math.abs(seconds);
   const parts = [];

@@ -29,11 +29,16 @@ pub(crate) struct ApiFailure {
 
 /// Reads a resource.
 pub(crate) async fn read(api: &dyn Api, target: &str) -> Result<Value, ApiFailure> {
+    Ok(serde_json::from_slice(&read_text(api, target).await?).unwrap_or_default())
+}
+
+/// Reads the JSON of a resource.
+pub(crate) async fn read_text(api: &dyn Api, target: &str) -> Result<Vec<u8>, ApiFailure> {
     let answer = api.get(target).await;
-    let data: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     match answer.status {
-        200..300 => Ok(data),
+        200..300 => Ok(answer.body),
         status => {
+            let data: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             let message = data.text("error.message");
             let message =
                 if message.is_empty() { format!("The server answered {status}") } else { message };

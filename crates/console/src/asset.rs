@@ -31,9 +31,11 @@ const SVG: &str = "image/svg+xml";
 const SPECULATION_RULES: &str = "application/speculationrules+json";
 
 static ASSETS: &[Asset] = &assets! {
+    "chart.js": SCRIPT,
     "console.css": CSS,
     "console.js": SCRIPT,
     "copy.js": SCRIPT,
+    "cron.js": SCRIPT,
     "definition.js": SCRIPT,
     "dialog.js": SCRIPT,
     "editor.js": SCRIPT,

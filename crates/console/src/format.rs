@@ -4,28 +4,34 @@ use std::time::Duration;
 
 use kalends_recurrence::{Instant, Zone, span};
 
-/// Parts of a local time.
+/// A local time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Local {
-    /// `2026-11-16`
-    pub(crate) date: String,
-    /// `02:30:00`
-    pub(crate) time: String,
-    /// `+01:00`
-    pub(crate) offset: String,
+    /// `2026-11-16T02:30:00+01:00`
+    text: String,
     /// `Mon`
     pub(crate) weekday: &'static str,
 }
 
 pub(crate) fn local(at: Instant, zone: &Zone) -> Local {
-    let text = zone.local(at.whole_second());
-    let (date, rest) = text.split_once('T').unwrap_or((&text, ""));
-    let (time, offset) = rest.split_at_checked(8).unwrap_or((rest, ""));
-    Local {
-        date: date.to_owned(),
-        time: time.to_owned(),
-        offset: offset.to_owned(),
-        weekday: short_weekday(zone.weekday(at).name()),
+    let weekday = short_weekday(zone.weekday(at).name());
+    Local { text: zone.local(at.whole_second()), weekday }
+}
+
+impl Local {
+    /// `2026-11-16`
+    pub(crate) fn date(&self) -> &str {
+        self.text.get(..10).unwrap_or_default()
+    }
+
+    /// `02:30:00`
+    pub(crate) fn time(&self) -> &str {
+        self.text.get(11..19).unwrap_or_default()
+    }
+
+    /// `+01:00`
+    pub(crate) fn offset(&self) -> &str {
+        self.text.get(19..).unwrap_or_default()
     }
 }
 
@@ -35,14 +41,14 @@ fn short_weekday(name: &'static str) -> &'static str {
 
 /// `Mon 2026-11-16 02:30`, with seconds where they are not zero.
 pub(crate) fn date_time(at: Instant, zone: &Zone) -> String {
-    let Local { date, time, weekday, .. } = local(at, zone);
-    let time = time.strip_suffix(":00").unwrap_or(&time);
-    format!("{weekday} {date} {time}")
+    let local = local(at, zone);
+    let time = local.time();
+    [local.weekday, local.date(), time.strip_suffix(":00").unwrap_or(time)].join(" ")
 }
 
 /// `02:30`
 pub(crate) fn hour_minute(at: Instant, zone: &Zone) -> String {
-    local(at, zone).time.chars().take(5).collect()
+    local(at, zone).time().chars().take(5).collect()
 }
 
 /// `340 ms`, `1.2 s`, `3 min 4 s`.
@@ -134,6 +140,6 @@ mod tests {
         let berlin = Zone::named("Europe/Berlin").unwrap();
         assert_eq!(date_time(at, &berlin), "Mon 2026-11-16 02:30");
         assert_eq!(hour_minute(at, &berlin), "02:30");
-        assert_eq!(local(at, &berlin).offset, "+01:00");
+        assert_eq!(local(at, &berlin).offset(), "+01:00");
     }
 }

@@ -97,16 +97,30 @@ pub(crate) struct View {
     pub(crate) search: String,
 }
 
-impl View {
-    pub(crate) async fn load(request: &PageRequest<'_>, screen: &Screen, api: &dyn Api) -> View {
+/// The caller and the pause, as the layout of every page shows them.
+#[derive(Default)]
+pub(crate) struct Shared {
+    me: Value,
+    pause: Value,
+}
+
+impl Shared {
+    pub(crate) async fn load(screen: &Screen, api: &dyn Api) -> Shared {
+        if screen.is_public() {
+            return Shared::default();
+        }
         let me = match screen.collection() {
             Some(collection) => format!("/api/me?scope={}", encode(&collection.in_api())),
             None => "/api/me".to_owned(),
         };
-        let (me, pause) = match screen.is_public() {
-            true => (Ok(Value::default()), Ok(Value::default())),
-            false => tokio::join!(read(api, &me), read(api, "/api/pause")),
-        };
+        let (me, pause) = tokio::join!(read(api, &me), read(api, "/api/pause"));
+        Shared { me: me.unwrap_or_default(), pause: pause.unwrap_or_default() }
+    }
+}
+
+impl View {
+    /// A view without a caller, until [`View::share`].
+    pub(crate) fn new(request: &PageRequest<'_>, screen: &Screen) -> View {
         let root = root(request.path);
         let zone_choice = match request.cookie("kalends-zone").as_deref() {
             Some("utc") => ZoneChoice::Utc,
@@ -132,12 +146,16 @@ impl View {
             version: request.version.to_owned(),
             default_group: request.default_group.to_owned(),
             secret_headers: request.secret_headers.clone(),
-            me: me.unwrap_or_default(),
-            pause: pause.unwrap_or_default(),
+            me: Value::default(),
+            pause: Value::default(),
             search: String::new(),
         };
         view.choose_zone();
         view
+    }
+
+    pub(crate) fn share(&mut self, Shared { me, pause }: Shared) {
+        (self.me, self.pause) = (me, pause);
     }
 
     /// Tells the zone of the job on the page.

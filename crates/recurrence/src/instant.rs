@@ -173,9 +173,9 @@ pub(crate) enum Fraction {
     Never,
 }
 
-/// A stack buffer that holds `YYYY-MM-DDTHH:MM:SS.fffffffZ`, to format without allocating.
+/// A stack buffer that holds `YYYY-MM-DDTHH:MM:SS.fffffff±HH:MM`, to format without allocating.
 pub(crate) struct TimestampText {
-    bytes: [u8; 28],
+    bytes: [u8; 33],
     length: usize,
 }
 
@@ -187,7 +187,7 @@ impl TimestampText {
         }
     }
 
-    fn push_number(&mut self, value: i64, digits: u32) {
+    pub(crate) fn push_number(&mut self, value: i64, digits: u32) {
         let mut unit = 10_i64.pow(digits - 1);
         while unit > 0 {
             self.push(b'0' + (value / unit % 10) as u8);
@@ -205,7 +205,7 @@ impl TimestampText {
 pub(crate) fn write_date_and_time(ticks: Ticks, fraction: Fraction) -> TimestampText {
     let (year, month, day) = civil::date(ticks.div_euclid(TICKS_PER_DAY));
     let of_day = ticks.rem_euclid(TICKS_PER_DAY);
-    let mut text = TimestampText { bytes: [0; 28], length: 0 };
+    let mut text = TimestampText { bytes: [0; 33], length: 0 };
     text.push_number(year, 4);
     text.push(b'-');
     text.push_number(month, 2);

@@ -101,13 +101,12 @@ impl Zone {
     pub fn local(&self, at: Instant) -> String {
         let offset = self.segment_at(at.ticks()).1.offset;
         let minutes = (offset / TICKS_PER_MINUTE).abs();
-        format!(
-            "{}{}{:02}:{:02}",
-            write_date_and_time(at.ticks() + offset, Fraction::AsNeeded).as_str(),
-            if offset < 0 { '-' } else { '+' },
-            minutes / 60,
-            minutes % 60,
-        )
+        let mut text = write_date_and_time(at.ticks() + offset, Fraction::AsNeeded);
+        text.push(if offset < 0 { b'-' } else { b'+' });
+        text.push_number(minutes / 60, 2);
+        text.push(b':');
+        text.push_number(minutes % 60, 2);
+        text.as_str().to_owned()
     }
 
     /// The local day of the week at `at`.

@@ -76,7 +76,7 @@ pub use pause::{PauseRequest, write_pause};
 pub use quoting::quoted;
 pub use recurrence::{read_definition, write_recurrence};
 pub use run::{
-    JobOfRun, NewestRunsOfJob, OpenRunDescription, RunCountsOfTime, write_closed_run,
+    JobOfRun, NewestRunsOfJob, OUTCOMES_MAX, OpenRunDescription, RunCountsOfTime, write_closed_run,
     write_open_run, write_run_counts, write_statistics,
 };
 pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};

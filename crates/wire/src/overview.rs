@@ -20,19 +20,19 @@ pub struct ListedJob<'a> {
     /// Number of failed runs since the last run that succeeded.
     pub consecutive_failures: u64,
     /// Statistics of the newest runs, if requested.
-    pub statistics: Option<Json<'a>>,
+    pub statistics: Option<Json<'static>>,
 }
 
 /// Serialises a job like [`write_job`], with its collection and its schedule in words.
-pub fn write_listed_job<'a>(
+pub fn write_listed_job(
     path: &JobPath,
-    job: &'a JobDefinition,
+    job: &JobDefinition,
     runtime: &JobRuntimeState,
-    listed: ListedJob<'a>,
-) -> Json<'a> {
-    let mut json = write_job(path, job, runtime, Version::NEWEST);
+    listed: ListedJob<'_>,
+) -> Json<'static> {
+    let mut json = write_job(path, job, runtime, Version::NEWEST).into_owned();
     if let Json::Object(members) = &mut json {
-        members.push(("collection".into(), listed.collection.into()));
+        members.push(("collection".into(), listed.collection.to_owned().into()));
         members.extend(listed.schedule_text.map(|text| ("scheduleText".into(), text.into())));
         members.push(("consecutiveFailures".into(), listed.consecutive_failures.into()));
         members.extend(listed.statistics.map(|statistics| ("statistics".into(), statistics)));

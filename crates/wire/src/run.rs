@@ -14,8 +14,8 @@ use crate::json::{Json, Number};
 use crate::object::{ObjectBuilder, list};
 use crate::timeline::{cause_text, disposition_text, state_text};
 
-/// The newest runs in the statistics of a job.
-const OUTCOMES_MAX: usize = 20;
+/// The newest runs whose outcomes are in the statistics of a job.
+pub const OUTCOMES_MAX: usize = 20;
 
 /// The job of a run.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use kalends_recurrence::Instant;
 use serde_json::Value;
 
-use super::Label;
+use super::{Label, has_transition};
 use crate::address::encode;
 use crate::api::Json as _;
 use crate::format::{count, local};
@@ -82,7 +82,7 @@ struct Runs {
 impl Calendar {
     /// The local date of a time.
     pub(crate) fn date_of(at: Instant, view: &View) -> Date {
-        local(at, &view.zone).date.parse().unwrap_or(Date::ZERO)
+        local(at, &view.zone).date().parse().unwrap_or(Date::ZERO)
     }
 
     /// The Monday of the week that is `weeks` after that of a date.
@@ -218,10 +218,8 @@ impl Day {
         ];
         let parts: Vec<_> =
             parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text).collect();
-        let is_transition = view
-            .job_zone
-            .as_ref()
-            .is_some_and(|zone| local(start, zone).offset != local(end, zone).offset);
+        let is_transition =
+            view.job_zone.as_ref().is_some_and(|zone| has_transition(start, end, zone));
         let text = match (parts.is_empty(), is_known) {
             (false, _) => parts.join(", "),
             (true, true) => "none".to_owned(),

@@ -1,14 +1,17 @@
 //! Expected runs of the coming week, hours by weekdays, so that a crowded hour is seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use askama::Template;
 use serde_json::Value;
 
-use super::{Label, ScreenWidth};
+use super::{Label, ScreenWidth, has_transition};
 use crate::api::Json as _;
 use crate::format::{count, counted, local};
 use crate::view::View;
+
+const BUCKET: Duration = Duration::from_secs(3_600);
 
 /// The chart.
 #[derive(Template)]
@@ -33,28 +36,35 @@ struct Cell {
     y: f64,
     opacity: f64,
     title: String,
+    /// A DST transition of the zone that the chart is in.
+    is_transition: bool,
 }
 
 impl ExpectedLoad {
     pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> ExpectedLoad {
         let (width, left) = screen.choose((600.0, 40.0), (ScreenWidth::PHONE, 38.0));
-        let (step, row_height) = screen.choose((23.0, 24.0), (11.9, 19.0));
+        let (step, row_height) = screen.choose((23.0, 29.0), (11.9, 19.0));
         // Runs by weekday and hour. In a zone with half-hour offsets or on a DST night, buckets share a
         // cell or leave one empty. The week ends in the hour in which it begins: that has one cell.
         let mut days: Vec<&'static str> = Vec::new();
         let mut runs: BTreeMap<(usize, u32), (String, u64)> = BTreeMap::new();
+        let mut transitions = BTreeSet::new();
         let mut present = None;
         for bucket in data.list("buckets") {
             let Some(start) = bucket.time("start") else { continue };
             let at = local(start, &view.zone);
-            let hour = at.time.get(..2).and_then(|hour| hour.parse().ok()).unwrap_or(0);
+            let hour = at.time().get(..2).and_then(|hour| hour.parse().ok()).unwrap_or(0);
             let row = days.iter().position(|day| *day == at.weekday).unwrap_or_else(|| {
                 days.push(at.weekday);
                 days.len() - 1
             });
             present = present.or(Some((row, hour)));
-            let (date, number) = runs.entry((row, hour)).or_insert_with(|| (at.date.clone(), 0));
-            if *date == at.date {
+            if has_transition(start, start.saturating_add(BUCKET), &view.zone) {
+                transitions.insert((row, hour));
+            }
+            let (date, number) =
+                runs.entry((row, hour)).or_insert_with(|| (at.date().to_owned(), 0));
+            if *date == at.date() {
                 *number += bucket.integer("count");
             }
         }
@@ -66,10 +76,12 @@ impl ExpectedLoad {
             x: left + f64::from(*hour) * step,
             y: 2.0 + *row as f64 * row_height,
             opacity: opacity(*number, least, most),
+            is_transition: transitions.contains(&(*row, *hour)),
             title: format!(
-                "{} {date} {hour:02}:00: {}",
+                "{} {date} {hour:02}:00: {}{}",
                 days.get(*row).copied().unwrap_or_default(),
-                counted(*number, "run", "runs")
+                counted(*number, "run", "runs"),
+                if transitions.contains(&(*row, *hour)) { "; DST transition" } else { "" },
             ),
         });
         let cells = cells.collect();

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use kalends_recurrence::{Instant, Zone};
+
+use crate::format::local;
+
 mod calendar;
 mod expected_load;
 mod next_hour;
@@ -12,7 +16,7 @@ mod waterfall;
 pub(crate) use calendar::{Calendar, CalendarData, DailyRate};
 pub(crate) use expected_load::ExpectedLoad;
 pub(crate) use next_hour::NextHour;
-pub(crate) use outcomes::Outcomes;
+pub(crate) use outcomes::{Outcome, Outcomes};
 pub(crate) use run_counts::RunCounts;
 pub(crate) use waterfall::{Attempt, Phase, Waterfall};
 
@@ -69,6 +73,11 @@ pub(crate) struct Label {
     pub(crate) text: String,
 }
 
+/// Whether the offset of a zone changes between two times.
+fn has_transition(from: Instant, to: Instant, zone: &Zone) -> bool {
+    local(from, zone).offset() != local(to, zone).offset()
+}
+
 /// The smallest round number (1, 2 or 5 times a power of ten) that is at least `value`.
 pub(crate) fn round_up(value: u64) -> u64 {
     let mut scale = 1;
@@ -85,6 +94,20 @@ pub(crate) fn round_up(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hour_before_a_change_of_the_clock_has_a_transition() {
+        let berlin = Zone::named("Europe/Berlin").unwrap();
+        let hours = |from: &str, to: &str| (from.parse().unwrap(), to.parse().unwrap());
+        for ((from, to), expected) in [
+            (hours("2027-03-27T23:00:00Z", "2027-03-28T00:00:00Z"), false),
+            (hours("2027-03-28T00:00:00Z", "2027-03-28T01:00:00Z"), true),
+            (hours("2027-03-28T01:00:00Z", "2027-03-28T02:00:00Z"), false),
+            (hours("2027-10-31T00:00:00Z", "2027-10-31T01:00:00Z"), true),
+        ] {
+            assert_eq!(has_transition(from, to, &berlin), expected, "{from}");
+        }
+    }
 
     #[test]
     fn axes_end_at_round_numbers() {

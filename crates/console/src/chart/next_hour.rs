@@ -7,7 +7,7 @@ use askama::Template;
 use kalends_recurrence::Instant;
 use serde_json::Value;
 
-use super::{Label, ScreenWidth};
+use super::{Label, ScreenWidth, has_transition};
 use crate::api::Json as _;
 use crate::format::{self, counted, hour_minute, local};
 use crate::view::View;
@@ -16,6 +16,7 @@ const LANE: f64 = 26.0;
 /// Seconds between two lines of the axis.
 const TICK: u64 = 600;
 const LANES_MAX: usize = 8;
+const BUCKET: Duration = Duration::from_secs(60);
 
 /// The chart.
 #[derive(Template)]
@@ -27,6 +28,8 @@ pub(crate) struct NextHour {
     right: f64,
     lanes: Vec<Lane>,
     ticks: Vec<Label>,
+    /// A DST transition.
+    transition: Option<f64>,
     height: f64,
     pub(crate) summary: String,
     /// How to read the chart.
@@ -77,13 +80,16 @@ impl NextHour {
         let (left, right) = screen.choose((132.0, width - 24.0), (104.0, width - 16.0));
         let name_max = screen.choose(16, 13);
         let mut lanes: BTreeMap<String, Vec<Runs>> = BTreeMap::new();
-        let mut runs = 0;
+        let (mut runs, mut transition) = (0, None);
         let scale = (right - left) / 3_600.0;
         for bucket in data.list("buckets") {
             let Some(start) = bucket.time("start") else { continue };
             let seconds = (start.unix_seconds() - view.now.unix_seconds()).clamp(0, 3_600);
             let x = left + seconds as f64 * scale;
             runs += bucket.integer("count");
+            if has_transition(start, start.saturating_add(BUCKET), &view.zone) {
+                transition = Some(left + (seconds + BUCKET.as_secs() as i64) as f64 * scale);
+            }
             for (name, number) in bucket.members("collections") {
                 let number = number.integer("");
                 lanes.entry(name.to_owned()).or_default().push(Runs { start, x, number });
@@ -142,6 +148,7 @@ impl NextHour {
             },
             is_empty: lanes.is_empty(),
             ticks: ticks.collect(),
+            transition,
             lanes,
             height,
         }
@@ -150,8 +157,8 @@ impl NextHour {
 
 /// Seconds to the next wall time with round minutes: schedules prefer those.
 fn seconds_to_tick(view: &View) -> u64 {
-    let time = local(view.now, &view.zone).time;
-    let mut parts = time.split(':').skip(1).filter_map(|part| part.parse::<u64>().ok());
+    let now = local(view.now, &view.zone);
+    let mut parts = now.time().split(':').skip(1).filter_map(|part| part.parse::<u64>().ok());
     let passed = parts.next().unwrap_or(0) * 60 + parts.next().unwrap_or(0);
     (TICK - passed % TICK) % TICK
 }

@@ -1,9 +1,12 @@
 //! The last runs of a job as a strip of marks, the newest at the right.
 
-use askama::Template;
-use serde_json::Value;
+use std::borrow::Cow;
+use std::time::Duration;
 
-use crate::api::Json as _;
+use askama::Template;
+use kalends_recurrence::Instant;
+use serde::Deserialize;
+
 use crate::format::duration;
 use crate::mark::Mark;
 use crate::view::View;
@@ -25,18 +28,29 @@ struct OutcomeMark {
     title: String,
 }
 
+/// The outcome of a run in the statistics of a job.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Outcome<'a> {
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow)]
+    scheduled_time: Cow<'a, str>,
+    duration_milliseconds: Option<u64>,
+}
+
 impl Outcomes {
     /// `outcomes`: the newest first, as in the statistics of a job.
-    pub(crate) fn new(outcomes: &[Value], view: &View) -> Outcomes {
+    pub(crate) fn new(outcomes: &[Outcome<'_>], view: &View) -> Outcomes {
         let known = outcomes.iter().take(SHOWN).rev().map(|outcome| {
-            let status = outcome.text("status");
-            let time = outcome.time("scheduledTime").map(|at| view.date_time(at));
-            let took = outcome.number("durationMilliseconds").map(|milliseconds| {
-                format!(", {}", duration(std::time::Duration::from_millis(milliseconds as u64)))
-            });
-            let title =
-                format!("{}: {status}{}", time.unwrap_or_default(), took.unwrap_or_default());
-            (Mark::of_run(&status), title)
+            let status = &*outcome.status;
+            let time = outcome.scheduled_time.parse::<Instant>().map(|at| view.date_time(at));
+            let mut title = [time.as_deref().unwrap_or_default(), ": ", status].concat();
+            if let Some(milliseconds) = outcome.duration_milliseconds {
+                title.push_str(", ");
+                title.push_str(&duration(Duration::from_millis(milliseconds)));
+            }
+            (Mark::of_run(status), title)
         });
         let empty = SHOWN.saturating_sub(outcomes.len());
         let absent = std::iter::repeat_n((Mark::None, String::new()), empty);

@@ -6,7 +6,7 @@ use askama::Template;
 use kalends_recurrence::Instant;
 use serde_json::Value;
 
-use super::{Label, ScreenWidth, round_up};
+use super::{Label, ScreenWidth, has_transition, round_up};
 use crate::api::Json as _;
 use crate::format::{count, counted, hour_minute};
 use crate::view::View;
@@ -27,6 +27,8 @@ pub(crate) struct RunCounts {
     left: f64,
     bars: Vec<Bar>,
     labels: Vec<Label>,
+    /// DST transitions.
+    transitions: Vec<f64>,
     /// Numbers of the scale.
     scale: Vec<Label>,
     pub(crate) summary: String,
@@ -108,6 +110,12 @@ impl RunCounts {
             y: 130.0,
             text: hour_minute(*at, &view.zone),
         });
+        let transitions = counts
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, (at, ..))| has_transition(at.saturating_sub(BUCKET), *at, &view.zone));
+        let transitions = transitions.map(|(index, _)| left + index as f64 * step - gap / 2.0);
         let marks: &[u64] = if top.is_multiple_of(2) { &[0, top / 2, top] } else { &[0, top] };
         let scale = marks.iter().map(|number| Label {
             x: left - 8.0,
@@ -121,6 +129,7 @@ impl RunCounts {
             scale: scale.collect(),
             bars: bars.collect(),
             labels: labels.collect(),
+            transitions: transitions.collect(),
             summary: format!(
                 "Last 24 hours: {}, {} failed",
                 counted(runs, "run", "runs"),

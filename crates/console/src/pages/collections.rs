@@ -3,14 +3,14 @@
 use askama::Template;
 use serde_json::Value;
 
-use super::jobs::Row as JobRow;
+use super::jobs::{JobList, Row as JobRow};
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, encode};
-use crate::api::{Api, Json as _, read};
+use crate::api::{Api, Json as _, read, read_text};
 use crate::format::{count, counted};
 use crate::mark::Mark;
 use crate::note::Note;
-use crate::view::View;
+use crate::view::{Shared, View};
 
 /// Jobs on the page of a collection.
 const JOBS_SHOWN: usize = 20;
@@ -31,6 +31,8 @@ struct Row {
     mark: Mark,
     state: String,
     jobs: String,
+    /// Jobs that run while the collection is enabled.
+    enabled: u64,
     failing: u64,
     disabled: u64,
     /// Share of the quota in use, in per cent; `None` without a limit.
@@ -38,7 +40,12 @@ struct Row {
     quota: String,
 }
 
-pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
+pub(super) async fn page(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    api: &dyn Api,
+) -> PageResult {
+    view.share(shared.await);
     view.title = "Collections".to_owned();
     let overview = read(api, "/api/overview").await?;
     let rows = overview.list("collections").iter().map(|row| Row::new(row, view)).collect();
@@ -61,6 +68,7 @@ impl Row {
             mark: mark_of(&state),
             state,
             jobs: count(jobs),
+            enabled: row.integer("enabled"),
             failing: row.integer("failing"),
             disabled: row.integer("disabled"),
             usage: (max > 0).then(|| (jobs * 100 / max.max(1)).min(100)),
@@ -69,6 +77,29 @@ impl Row {
             } else {
                 "no limit".to_owned()
             },
+        }
+    }
+
+    /// `all 12 jobs`
+    fn all_jobs(&self) -> String {
+        match self.jobs.as_str() {
+            "0" => "all jobs".to_owned(),
+            "1" => "the only job".to_owned(),
+            jobs => format!("all {jobs} jobs"),
+        }
+    }
+
+    /// The effect of enabling it.
+    fn of_enabling(&self) -> String {
+        match self.enabled {
+            0 => "All its jobs stay disabled.".to_owned(),
+            1 => "One of its jobs is enabled, and runs by its schedule again.".to_owned(),
+            jobs => {
+                format!(
+                    "{} of its jobs are enabled, and run by their schedules again.",
+                    count(jobs)
+                )
+            }
         }
     }
 }
@@ -89,6 +120,9 @@ struct Collection<'a> {
     quota: Vec<String>,
     /// From the overview; `None` while that is being calculated.
     usage: Option<Row>,
+    /// Its jobs, and what follows if it is enabled, as questions to the user name them.
+    all_jobs: String,
+    of_enabling: String,
     tags: Vec<(String, String)>,
     definition: String,
     /// The first jobs.
@@ -98,7 +132,13 @@ struct Collection<'a> {
     new_job_href: String,
 }
 
-pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn Api) -> PageResult {
+pub(super) async fn one(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    address: &CollectionAddress,
+    api: &dyn Api,
+) -> PageResult {
+    view.share(shared.await);
     view.title.clone_from(&address.collection);
     let target = format!("{}?api-version=2026-11-01", address.in_api());
     let filter = match &address.group {
@@ -108,17 +148,21 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
     let jobs = format!("/api/jobs?collection={filter}&limit={JOBS_SHOWN}&statistics=true");
     let (collection, jobs, overview, note) = tokio::join!(
         read(api, &target),
-        read(api, &jobs),
+        read_text(api, &jobs),
         read(api, "/api/overview"),
         Note::of_disabled_collection(address, view, api),
     );
     let (collection, jobs) = (collection?, jobs.unwrap_or_default());
+    let jobs = JobList::parse(&jobs).unwrap_or_default();
     let overview = overview.unwrap_or_default();
     let id = collection.text("id");
     let usage = overview.list("collections").iter();
     let usage = usage.into_iter().find(|row| row.text("id").eq_ignore_ascii_case(&id));
+    let usage = usage.map(|row| Row::new(row, view));
     let state = collection.text("properties.state");
     let page = Collection {
+        all_jobs: usage.as_ref().map_or_else(|| "all jobs".to_owned(), Row::all_jobs),
+        of_enabling: usage.as_ref().map(Row::of_enabling).unwrap_or_default(),
         name: address.collection.clone(),
         resource: address.in_api(),
         mark: mark_of(&state),
@@ -127,14 +171,14 @@ pub(super) async fn one(view: &mut View, address: &CollectionAddress, api: &dyn 
         plan: collection.text("properties.sku.name"),
         location: collection.text("location"),
         quota: quota(&collection),
-        usage: usage.map(|row| Row::new(row, view)),
+        usage,
         tags: collection
             .members("tags")
             .map(|(name, tag)| (name.to_owned(), tag.text("")))
             .collect(),
         definition: collection.pretty(),
-        rows: jobs.list("value").iter().map(|job| JobRow::new(job, view)).collect(),
-        has_more_jobs: jobs.has("nextLink"),
+        rows: jobs.value.iter().map(|job| JobRow::new(job, view)).collect(),
+        has_more_jobs: jobs.next_link.is_some(),
         jobs_href: format!("{}jobs?collection={filter}", view.root),
         new_job_href: format!("{}new-job?collection={}", view.root, encode(&address.in_console())),
         view,

@@ -10,7 +10,7 @@ use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress};
 use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::format::local;
-use crate::view::{PageRequest, View};
+use crate::view::{PageRequest, Shared, View};
 
 /// Values of a member and their labels. The empty value leaves the member out; the script adds the value
 /// of a definition that is not listed.
@@ -50,6 +50,16 @@ const FIRST_DAYS: Choices = &[
     ("Thursday", "Thursday"),
     ("Friday", "Friday"),
     ("Saturday", "Saturday"),
+];
+/// Ends of a weekday in a cron expression.
+const CRON_NUMBERS: Choices = &[
+    ("", "every"),
+    ("#1", "first"),
+    ("#2", "second"),
+    ("#3", "third"),
+    ("#4", "fourth"),
+    ("#5", "fifth"),
+    ("L", "last"),
 ];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -110,10 +120,12 @@ struct Editor<'a> {
 
 pub(super) async fn page(
     view: &mut View,
+    shared: impl Future<Output = Shared>,
     request: &PageRequest<'_>,
     job: Option<&JobAddress>,
     api: &dyn Api,
 ) -> PageResult {
+    view.share(shared.await);
     view.title = job.map_or("New job".to_owned(), |job| format!("Edit {}", job.job));
     if !view.may("writeJobs") {
         let message = "Your role may not change jobs.".to_owned();
@@ -162,7 +174,7 @@ static ZONES: LazyLock<Vec<Zone>> =
 
 /// All time zones with their offset at a time.
 fn zones(at: Instant) -> Vec<(&'static str, String)> {
-    ZONES.iter().map(|zone| (zone.name(), local(at, zone).offset)).collect()
+    ZONES.iter().map(|zone| (zone.name(), local(at, zone).offset().to_owned())).collect()
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! Jobs: search over all collections, tabs by state, actions on a selection.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use askama::Template;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
-use crate::api::{Api, Json as _, read};
-use crate::chart::Outcomes;
+use crate::api::{Api, ApiFailure, Json as _, read, read_text};
+use crate::chart::{Outcome, Outcomes};
 use crate::format::{count, duration};
 use crate::mark::Mark;
-use crate::view::{PageRequest, Time, View};
+use crate::view::{PageRequest, Shared, Time, View};
 
 const PAGE_SIZE: usize = 50;
 /// Matches that the server counts.
@@ -65,6 +67,78 @@ pub(super) struct Row {
     pub(super) p95: String,
 }
 
+/// A list of jobs of the API, with the members that a page shows. Texts are borrowed from the JSON, which
+/// has up to a thousand outcomes of runs.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct JobList<'a> {
+    #[serde(borrow)]
+    pub(super) value: Vec<ListedJob<'a>>,
+    #[serde(borrow)]
+    pub(super) next_link: Option<Cow<'a, str>>,
+    counts: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ListedJob<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    collection: Cow<'a, str>,
+    #[serde(borrow)]
+    schedule_text: Cow<'a, str>,
+    consecutive_failures: u64,
+    #[serde(borrow)]
+    properties: Properties<'a>,
+    #[serde(borrow)]
+    statistics: Statistics<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Properties<'a> {
+    #[serde(borrow)]
+    state: Cow<'a, str>,
+    #[serde(borrow)]
+    status: Status<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status<'a> {
+    #[serde(borrow)]
+    next_execution_time: Option<Cow<'a, str>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Statistics<'a> {
+    #[serde(borrow)]
+    outcomes: Vec<Outcome<'a>>,
+    running: bool,
+    success_rate: Option<f64>,
+    duration: Percentiles,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Percentiles {
+    #[serde(rename = "p95Milliseconds")]
+    p95_milliseconds: Option<f64>,
+}
+
+impl JobList<'_> {
+    pub(super) fn parse(json: &[u8]) -> Result<JobList<'_>, ApiFailure> {
+        serde_json::from_slice(json).map_err(|error| ApiFailure {
+            status: 500,
+            message: format!("The list of jobs cannot be read: {error}"),
+        })
+    }
+}
+
 impl Filter {
     fn is_empty(&self) -> bool {
         [&self.search, &self.state, &self.collection].iter().all(|value| value.is_empty())
@@ -78,7 +152,12 @@ impl Filter {
     }
 }
 
-pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn Api) -> PageResult {
+pub(super) async fn page(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    request: &PageRequest<'_>,
+    api: &dyn Api,
+) -> PageResult {
     view.title = "Jobs".to_owned();
     let filter = Filter {
         search: request.parameter("search"),
@@ -92,35 +171,37 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
         filter.query(&filter.state),
         if cursor.is_empty() { String::new() } else { format!("&cursor={}", encode(&cursor)) },
     );
-    let (jobs, overview) = tokio::join!(read(api, &target), read(api, "/api/overview"));
+    let (shared, jobs, overview) =
+        tokio::join!(shared, read_text(api, &target), read(api, "/api/overview"));
+    view.share(shared);
     let jobs = jobs?;
-    let all = Count::new(jobs.member("counts.all"));
+    let jobs = JobList::parse(&jobs)?;
+    let all = Count::new(jobs.counts.member("all"));
     let is_counted = all != Count::AtLeast;
     let tab = |name: &'static str, state: &str, member: &str| {
-        let counted = jobs.member(&format!("counts.{member}"));
-        let count = Count::new(counted);
+        let counted = jobs.counts.member(member);
         Tab {
             name,
-            count: count.text(counted.integer("count"), is_counted),
+            count: Count::new(counted).text(counted.integer("count")),
             href: format!("?{}", filter.query(state)),
             is_current: filter.state.eq_ignore_ascii_case(state),
         }
     };
     let tabs = STATES.map(|state| tab(state, state, &state.to_ascii_lowercase()));
     let tabs = std::iter::once(tab("All", "", "all")).chain(tabs).collect();
-    let next = jobs.text("nextLink");
+    let next = jobs.next_link.as_deref().unwrap_or_default();
     let next = next.split(['?', '&']).find_map(|pair| pair.strip_prefix("cursor="));
     let next_page = next.map(|cursor| format!("?{}&cursor={cursor}", filter.query(&filter.state)));
     let overview = overview.unwrap_or_default();
     let collections = overview.list("collections");
-    let rows: Vec<_> = jobs.list("value").iter().map(|job| Row::new(job, view)).collect();
+    let rows: Vec<_> = jobs.value.iter().map(|job| Row::new(job, view)).collect();
     let page = Jobs {
         tabs,
         collections: collections.iter().map(|collection| collection.text("collection")).collect(),
         next_page,
         is_full: rows.len() == PAGE_SIZE,
         rows,
-        counting: (!is_counted).then(|| count(jobs.integer("counts.all.count"))),
+        counting: (!is_counted).then(|| count(jobs.counts.integer("all.count"))),
         is_first_page: cursor.is_empty(),
         filter,
         view,
@@ -149,47 +230,44 @@ impl Count {
         }
     }
 
-    /// The number in a tab. If all jobs are counted, a lower bound remains one and is left out.
-    fn text(self, number: u64, is_counted: bool) -> String {
+    /// The number in a tab; none before it is known.
+    fn text(self, number: u64) -> String {
         match self {
-            Count::Unknown => String::new(),
-            Count::AtLeast if is_counted || number == 0 => String::new(),
+            Count::Unknown | Count::AtLeast => String::new(),
             Count::Exact => count(number),
-            Count::AtLeast | Count::Many => format!("{}+", count(number)),
+            Count::Many => format!("{}+", count(number)),
         }
     }
 }
 
 impl Row {
-    pub(super) fn new(job: &Value, view: &View) -> Row {
-        let address = JobAddress::of_id(&job.text("id"), &view.default_group);
+    pub(super) fn new(job: &ListedJob<'_>, view: &View) -> Row {
+        let address = JobAddress::of_id(&job.id, &view.default_group);
         let (name, collection) = match &address {
             Some(address) => (address.job.clone(), address.collection.collection.clone()),
-            None => (job.text("name"), job.text("collection")),
+            None => (job.name.to_string(), job.collection.to_string()),
         };
-        let statistics = job.member("statistics");
-        let failures = job.integer("consecutiveFailures");
-        let own_state = job.text("properties.state");
-        let state = match own_state.as_str() {
-            "Enabled" if statistics.is_true("running") => "Running".to_owned(),
-            "Enabled" if failures >= FAILING_MIN => "Failing".to_owned(),
-            _ => own_state,
+        let ListedJob { properties, statistics, .. } = job;
+        let state = match &*properties.state {
+            "Enabled" if statistics.running => "Running",
+            "Enabled" if job.consecutive_failures >= FAILING_MIN => "Failing",
+            state => state,
         };
-        let p95 = statistics.number("duration.p95Milliseconds");
+        let next = properties.status.next_execution_time.as_deref();
         Row {
             href: address.as_ref().map_or(String::new(), |address| {
                 format!("{}jobs/{}", view.root, address.in_console())
             }),
             resource: address.map(|address| address.in_api()).unwrap_or_default(),
-            mark: Mark::of_job(&state),
-            state,
-            schedule: job.text("scheduleText"),
-            outcomes: Outcomes::new(statistics.list("outcomes"), view),
-            next: job.time("properties.status.nextExecutionTime").map(|at| view.time(at)),
+            mark: Mark::of_job(state),
+            state: state.to_owned(),
+            schedule: job.schedule_text.to_string(),
+            outcomes: Outcomes::new(&statistics.outcomes, view),
+            next: next.and_then(|at| at.parse().ok()).map(|at| view.time(at)),
             success: statistics
-                .number("successRate")
+                .success_rate
                 .map_or_else(String::new, |rate| format!("{:.0} %", rate * 100.0)),
-            p95: p95.map_or_else(String::new, |milliseconds| {
+            p95: statistics.duration.p95_milliseconds.map_or_else(String::new, |milliseconds| {
                 duration(Duration::from_millis(milliseconds as u64))
             }),
             name,
@@ -215,6 +293,13 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_list_that_cannot_be_read_is_an_error_and_not_empty() {
+        let api = FakeApi::of_owner().with("/api/jobs", json!({"value": "none"}));
+        let page = api.page("/jobs").await;
+        assert!(page.body.contains("The list of jobs cannot be read"), "{}", page.body);
+    }
+
+    #[tokio::test]
     async fn a_count_is_exact_or_more_than_a_thousand_or_says_that_it_goes_on() {
         let exact = tabs((57, false), (0, false)).await;
         assert!(exact.contains("All<span class=\"count\">57</span>"), "{exact}");
@@ -223,7 +308,7 @@ mod tests {
         assert!(many.contains("All<span class=\"count\">1,000+</span>"), "{many}");
         assert!(many.contains("Disabled</a>") && !many.contains("counting"), "{many}");
         let unfinished = tabs((57, true), (12, true)).await;
-        assert!(unfinished.contains("<span class=\"count\">12+</span>"), "{unfinished}");
+        assert!(!unfinished.contains("+</span>"), "no number is a lower bound: {unfinished}");
         assert!(
             unfinished.contains("data-calculating>at least 57, still counting"),
             "{unfinished}"

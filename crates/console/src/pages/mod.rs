@@ -17,22 +17,26 @@ pub use sign_in::is_page;
 use crate::Page;
 use crate::api::{Api, ApiFailure, Json as _};
 use crate::screen::Screen;
-use crate::view::{PageRequest, View};
+use crate::view::{PageRequest, Shared, View};
 
 /// Renders a screen.
 pub async fn respond(screen: Screen, request: PageRequest<'_>, api: &dyn Api) -> Page {
-    let mut view = View::load(&request, &screen, api).await;
+    let mut view = View::new(&request, &screen);
+    // Each page awaits it, those with many reads together with their own.
+    let shared = Shared::load(&screen, api);
     let page = match &screen {
-        Screen::Overview => overview::page(&mut view, api).await,
-        Screen::Jobs => jobs::page(&mut view, &request, api).await,
-        Screen::Job(job) => job::page(&mut view, &request, job, api).await,
-        Screen::Run(job, time) => run::page(&mut view, job, time, api).await,
-        Screen::NewJob => editor::page(&mut view, &request, None, api).await,
-        Screen::EditJob(job) => editor::page(&mut view, &request, Some(job), api).await,
-        Screen::Runs => runs::page(&mut view, &request, api).await,
-        Screen::Collections => collections::page(&mut view, api).await,
-        Screen::Collection(collection) => collections::one(&mut view, collection, api).await,
-        Screen::System => system::page(&mut view, api).await,
+        Screen::Overview => overview::page(&mut view, shared, &request, api).await,
+        Screen::Jobs => jobs::page(&mut view, shared, &request, api).await,
+        Screen::Job(job) => job::page(&mut view, shared, &request, job, api).await,
+        Screen::Run(job, time) => run::page(&mut view, shared, job, time, api).await,
+        Screen::NewJob => editor::page(&mut view, shared, &request, None, api).await,
+        Screen::EditJob(job) => editor::page(&mut view, shared, &request, Some(job), api).await,
+        Screen::Runs => runs::page(&mut view, shared, &request, api).await,
+        Screen::Collections => collections::page(&mut view, shared, api).await,
+        Screen::Collection(collection) => {
+            collections::one(&mut view, shared, collection, api).await
+        }
+        Screen::System => system::page(&mut view, shared, api).await,
         Screen::SignIn => sign_in::page(&mut view, &request),
     };
     page.unwrap_or_else(|failure| error(view, &failure))

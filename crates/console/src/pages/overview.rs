@@ -11,7 +11,7 @@ use crate::api::{Api, Json as _, read};
 use crate::chart::{ExpectedLoad, NextHour, Responsive, RunCounts};
 use crate::format::count;
 use crate::mark::Mark;
-use crate::view::{Time, View};
+use crate::view::{PageRequest, Shared, Time, View};
 
 /// Entries of the list of what needs attention; the rest is behind a link.
 const ATTENTION_SHOWN: usize = 8;
@@ -28,10 +28,12 @@ struct Overview<'a> {
     running: String,
     due: String,
     failed: String,
+    /// Start of the time in which they are counted.
+    failed_from: String,
     runs: String,
     needs_attention: String,
     attention: Vec<Attention>,
-    attention_more: u64,
+    attention_more: usize,
     calculated: Option<Time>,
     run_counts: Responsive<RunCounts>,
     next_hour: Responsive<NextHour>,
@@ -50,14 +52,21 @@ struct Attention {
     action_href: String,
 }
 
-pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
+pub(super) async fn page(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    request: &PageRequest<'_>,
+    api: &dyn Api,
+) -> PageResult {
     view.title = "Overview".to_owned();
-    let from = encode(&RunCounts::from(view.now).to_string());
+    let failed_from = RunCounts::from(view.now).to_string();
+    let from = encode(&failed_from);
     let now = encode(&view.now.to_string());
     let hour = encode(&view.now.saturating_add(Duration::from_secs(3_600)).to_string());
     let counts = format!("/api/run-counts?from={from}&to={now}&bucket=PT1H");
     let next_hour = format!("/api/expected-runs?from={now}&to={hour}&bucket=PT1M&by=collection");
-    let (overview, attention, counts, next_hour, load, node) = tokio::join!(
+    let (shared, overview, attention, counts, next_hour, load, node) = tokio::join!(
+        shared,
         read(api, "/api/overview"),
         read(api, "/api/attention"),
         read(api, &counts),
@@ -65,9 +74,14 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
         read(api, "/api/expected-runs?bucket=PT1H"),
         read(api, "/api/node"),
     );
+    view.share(shared);
     let (mut overview, load) = (overview.unwrap_or_default(), load.unwrap_or_default());
     let attention = attention.unwrap_or_default();
     let entries = attention.list("value");
+    let shown = match request.parameter("attention").as_str() {
+        "all" => entries.len(),
+        _ => ATTENTION_SHOWN,
+    };
     let counts = counts.unwrap_or_default();
     let run_counts = Responsive::new(|screen| RunCounts::new(&counts, view, screen));
     let next_hour = next_hour.unwrap_or_default();
@@ -93,13 +107,10 @@ pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
         due: figure("dueWithinHour"),
         needs_attention: figure("attention"),
         failed: count(overview.integer("failedLast24Hours").max(run_counts.wide.failed)),
+        failed_from,
         runs: count(run_counts.wide.runs),
-        attention: entries
-            .iter()
-            .take(ATTENTION_SHOWN)
-            .map(|entry| Attention::new(entry, view))
-            .collect(),
-        attention_more: entries.len().saturating_sub(ATTENTION_SHOWN) as u64,
+        attention: entries.iter().take(shown).map(|entry| Attention::new(entry, view)).collect(),
+        attention_more: entries.len().saturating_sub(shown),
         calculated: overview.time("calculatedAt").map(|at| view.time(at)),
         next_hour: Responsive::new(|screen| NextHour::new(&next_hour, view, screen)),
         load_calculated: load.time("calculatedAt").map(|at| view.time(at)),

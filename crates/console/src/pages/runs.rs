@@ -11,7 +11,8 @@ use crate::api::{Api, Json as _, read};
 use crate::format::duration;
 use crate::mark::Mark;
 use crate::message::summary;
-use crate::view::{PageRequest, Time, View};
+use crate::sentence::{Part, sentence};
+use crate::view::{PageRequest, Shared, Time, View};
 
 const PAGE_SIZE: usize = 50;
 const STATUSES: [&str; 5] = ["Running", "Succeeded", "Failed", "Skipped", "Missed"];
@@ -25,6 +26,8 @@ struct Runs<'a> {
     tabs: Vec<Tab>,
     /// The limits of the list, in words.
     limits: Vec<String>,
+    /// Whether these are the runs of one job, which are in the order of their scheduled times.
+    is_of_job: bool,
     rows: Vec<Row>,
     next_page: Option<String>,
     is_first_page: bool,
@@ -50,11 +53,18 @@ struct Row {
     attempts: String,
     took: String,
     message: String,
+    /// The message with its times in the zone of the page.
+    sentence: Vec<Part>,
     /// Outcome of the error action; empty if it did not run.
     error_action: String,
 }
 
-pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn Api) -> PageResult {
+pub(super) async fn page(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    request: &PageRequest<'_>,
+    api: &dyn Api,
+) -> PageResult {
     view.title = "Runs".to_owned();
     let filters = FILTERS.map(|name| (name, request.parameter(name)));
     let query = |status: &str| {
@@ -71,7 +81,9 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     if !cursor.is_empty() {
         target += &format!("&cursor={}", encode(&cursor));
     }
-    let runs = read(api, &target).await?;
+    let (shared, runs) = tokio::join!(shared, read(api, &target));
+    view.share(shared);
+    let runs = runs?;
     let tab = |name: &'static str, own: &str| Tab {
         name,
         href: format!("?{}", query(own)),
@@ -87,6 +99,7 @@ pub(super) async fn page(view: &mut View, request: &PageRequest<'_>, api: &dyn A
     let page = Runs {
         tabs: std::iter::once(tab("All", "")).chain(STATUSES.map(|name| tab(name, name))).collect(),
         limits: limits.collect(),
+        is_of_job: !request.parameter("job").is_empty(),
         rows: runs.list("value").iter().map(|run| Row::new(run, view)).collect(),
         next_page: next.map(|cursor| format!("?{}&cursor={cursor}", query(&status))),
         is_first_page: cursor.is_empty(),
@@ -106,9 +119,11 @@ impl Row {
             "Running" => run.text("disposition"),
             status => status.to_owned(),
         };
+        let message = summary(&run.text("message"));
         Row {
             mark: Mark::of_run(&status),
-            message: summary(&run.text("message")),
+            sentence: sentence(&message, view),
+            message,
             error_action: error_action(run.member("errorAction")),
             status,
             collection: run.text("collection"),
@@ -164,6 +179,18 @@ mod tests {
             assert!(page.body.contains(expected), "{}", page.body);
             assert!(page.body.contains("<td class=\"number hide-phone\">2</td>"), "{}", page.body);
         }
+    }
+
+    #[tokio::test]
+    async fn times_in_messages_are_shown_in_the_zone_of_the_page() {
+        let message =
+            "The occurrence of 2026-11-16T01:30:00Z did not run because all jobs were paused.";
+        let run = json!({"collection": "c", "job": "j", "id": "/subscriptions/s/resourceGroups/g\
+            /providers/Microsoft.Scheduler/jobCollections/c/jobs/j", "scheduledTime":
+            "2026-11-16T01:30:00Z", "kind": "Scheduled", "status": "Skipped", "message": message});
+        let runs = json!({"value": [run], "nextLink": null});
+        let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
+        assert!(page.body.contains(">Mon 2026-11-16 01:30</time> did not run"), "{}", page.body);
     }
 
     #[tokio::test]

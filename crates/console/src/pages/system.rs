@@ -10,7 +10,7 @@ use crate::api::{Api, Json as _, read};
 use crate::format::{bytes, count, duration, written_duration};
 use crate::mark::Mark;
 use crate::note::Note;
-use crate::view::{Time, View};
+use crate::view::{Shared, Time, View};
 
 /// Notes at the end of the page.
 const NOTES_SHOWN: usize = 10;
@@ -43,7 +43,12 @@ struct Fact {
     value: String,
 }
 
-pub(super) async fn page(view: &mut View, api: &dyn Api) -> PageResult {
+pub(super) async fn page(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    api: &dyn Api,
+) -> PageResult {
+    view.share(shared.await);
     view.title = "System".to_owned();
     let (node, notes) = tokio::join!(read(api, "/api/node"), Note::newest(NOTES_SHOWN, view, api));
     let node = node?;

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 
 use http::StatusCode;
-use kalends_domain::{
-    AccessScope, CollectionName, CollectionPath, Permission, RunStatistics, stored_rule_of,
-};
+use kalends_domain::{AccessScope, CollectionName, CollectionPath, Permission, stored_rule_of};
 use kalends_recurrence::ImmediateRun;
 use kalends_store::NewestRuns;
 use kalends_store::record::{CollectionStatus, JobKey, JobRecord};
 use kalends_wire::{
-    ErrorDetail, Json, ListedJob, collection_id, quoted, write_job_list, write_listed_job,
+    ErrorDetail, Json, ListedJob, OUTCOMES_MAX, collection_id, quoted, write_job_list,
+    write_listed_job,
 };
 
 use super::job_search::{self, Conditions, FoundJob, FoundJobs, Position, StateFilter};
@@ -59,7 +58,8 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     }
     let newest = async {
         match with_statistics {
-            true => app.store.newest_runs(keys.clone(), RunStatistics::RUNS_MAX).await,
+            // A list reads the runs of many jobs: only those whose outcomes it shows.
+            true => app.store.newest_runs(keys.clone(), OUTCOMES_MAX).await,
             false => Ok(vec![]),
         }
     };
@@ -106,7 +106,7 @@ fn write(
     };
     let collection_status = CollectionStatus { state: found.collection_state, is_paused };
     let runtime = jobs::runtime_state(record, collection_status, app);
-    write_listed_job(&record.path, definition, &runtime, listed).into_owned()
+    write_listed_job(&record.path, definition, &runtime, listed)
 }
 
 fn read_conditions(request: &RequestContext) -> Result<Conditions, ApiError> {

@@ -98,7 +98,10 @@ fn counters(job: &Job<'_>) -> Vec<Fact> {
         Some(duration(Duration::from_millis(number as u64)))
     };
     if let Some(rate) = statistics.number("successRate") {
-        let of = counted(statistics.integer("runs"), "run", "runs");
+        let of = match statistics.integer("runs") {
+            1 => "run".to_owned(),
+            runs => counted(runs, "run", "runs"),
+        };
         facts.push(Fact::text("Success", format!("{:.0} % of the last {of}", rate * 100.0)));
     }
     if let (Some(median), Some(p95)) =

@@ -18,18 +18,19 @@ pub(super) use self::facts::target;
 use self::ledger::Ledger;
 use self::runs::Runs;
 use self::schedule::Schedule;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::jobs::FAILING_MIN;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, ApiFailure, Json as _, read};
-use crate::chart::Outcomes;
+use crate::chart::{Outcome, Outcomes};
 use crate::mark::Mark;
 use crate::note::Note;
 use crate::secrets::without_secrets;
 use crate::sentence::{Part, sentence};
-use crate::view::{PageRequest, Time, View};
+use crate::view::{PageRequest, Shared, Time, View};
 use crate::words;
 
 /// Coming occurrences in the list beside the facts.
@@ -187,12 +188,15 @@ pub(super) fn zone_of(job: &Value) -> Option<Zone> {
 
 pub(super) async fn page(
     view: &mut View,
+    shared: impl Future<Output = Shared>,
     request: &PageRequest<'_>,
     address: &JobAddress,
     api: &dyn Api,
 ) -> PageResult {
     view.title = format!("{} · {}", address.job, address.collection.collection);
-    let job = Job::load(address, view, api).await?;
+    let (shared, job) = tokio::join!(shared, Job::load(address, view, api));
+    view.share(shared);
+    let job = job?;
     view.set_job_zone(zone_of(&job.job));
     let wanted = request.parameter("tab");
     let tab = TABS.iter().find(|(id, _)| *id == wanted).map_or("runs", |(id, _)| id);
@@ -226,9 +230,10 @@ pub(super) async fn page(
         bulk: format!("{}/jobs/bulk", address.collection.in_api()),
         definition: facts::definition(&job),
         statistics: facts::statistics(&job, view),
-        outcomes: Some(job.statistics.list("outcomes"))
+        outcomes: Vec::<Outcome<'_>>::deserialize(job.statistics.member("outcomes"))
+            .ok()
             .filter(|outcomes| !outcomes.is_empty())
-            .map(|outcomes| Outcomes::new(outcomes, view)),
+            .map(|outcomes| Outcomes::new(&outcomes, view)),
         next,
         next_condition: match job.coming.first().map(|row| row.text("disposition")).as_deref() {
             Some("JobDisabled") => "if the job were enabled",

@@ -11,6 +11,7 @@ use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::format::duration;
 use crate::mark::Mark;
 use crate::message::summary;
+use crate::sentence::{Part, sentence};
 use crate::view::{PageRequest, Time, View};
 use crate::words;
 
@@ -38,6 +39,8 @@ pub(super) struct Row {
     pub(super) attempts: String,
     pub(super) took: String,
     pub(super) message: String,
+    /// The message with its times in the zone of the page.
+    pub(super) sentence: Vec<Part>,
     at: Instant,
 }
 
@@ -165,6 +168,7 @@ impl Row {
             (Some(started), Some(ended), true) => duration(ended.since(started)),
             _ => String::new(),
         };
+        let message = newest.map(|entry| summary(&entry.text("message"))).unwrap_or_default();
         Row {
             mark: Mark::of_disposition(&disposition),
             status: words::disposition(&disposition).to_owned(),
@@ -179,7 +183,8 @@ impl Row {
             lag: lag.map(duration).unwrap_or_default(),
             attempts: if attempts == 0 { String::new() } else { attempts.to_string() },
             took,
-            message: newest.map(|entry| summary(&entry.text("message"))).unwrap_or_default(),
+            sentence: sentence(&message, view),
+            message,
             at: group.at,
         }
     }

@@ -19,7 +19,7 @@ use crate::format::{count, counted, duration, fine_duration};
 use crate::mark::Mark;
 use crate::secrets::without_secrets;
 use crate::sentence::{Part, sentence};
-use crate::view::{Time, View};
+use crate::view::{Shared, Time, View};
 use crate::words;
 
 /// Reasons of explanations about times at which nothing was scheduled.
@@ -81,10 +81,12 @@ impl Fact {
 
 pub(super) async fn page(
     view: &mut View,
+    shared: impl Future<Output = Shared>,
     address: &JobAddress,
     time: &str,
     api: &dyn Api,
 ) -> PageResult {
+    view.share(shared.await);
     view.title = format!("Run of {}", address.job);
     let at: Instant = time.parse().map_err(|_| not_found(format!("{time:?} is not a time")))?;
     let explain = address.api("/explain", &format!("at={}", encode(&at.to_string())));
