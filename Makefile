@@ -19,7 +19,7 @@ FUZZ_VERSION := 0.13.2
 
 ## Build and start the server on 127.0.0.1:8080 with its data in ./kalends-data.
 run:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package kalends
 	$(RELEASE) serve
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
@@ -71,7 +71,7 @@ console:
 
 ## Measure the web console with JOBS jobs (default 100,000), with a release build.
 console-scale:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package kalends
 	KALENDS=$(or $(CARGO_TARGET_DIR),target)/release/kalends console-tests/run scale.mjs
 
 ## Take pictures of every screen of the web console: target/console-tests/screenshots and docs/images.
@@ -202,7 +202,7 @@ bench-libraries: bench-build
 ## bench/README.md.
 NEIGHBOURS ?= 100000
 bench-neighbours:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package kalends
 	$(CARGO) run --release --locked --manifest-path bench/Cargo.toml --bin engine -- neighbours $(NEIGHBOURS) 500 30 2
 
 ## Run every fuzz target for SECONDS each. RUSTC_BOOTSTRAP enables the nightly feature that cargo-fuzz
