@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
 use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -59,7 +59,7 @@ use outage::OutageDetector;
 use parked_runs::ParkedKeys;
 use prune::{ClockStepDetector, PruneSchedule};
 use start_runs::{Candidate, ItemToRead, unlimited_intervals};
-use store_calls::{CallsInFlight, StoreCall};
+use store_calls::{CallsInFlight, StoreCall, StoreResponse};
 use unreadable::UnreadableJobs;
 use wake_up::WakeUp;
 
@@ -107,6 +107,8 @@ pub(crate) struct Scheduler {
     pending_writes: VecDeque<(RunWrite, WriteContext)>,
     commit_pacing: CommitPacing,
     store_calls: FuturesUnordered<StoreCall>,
+    /// Reads of due jobs, whose responses are handled in the order of the reads: earlier due times first.
+    due_reads: FuturesOrdered<StoreCall>,
     calls: CallsInFlight,
     outage: OutageDetector,
     cluster: ClusterService,
@@ -186,6 +188,7 @@ impl Scheduler {
             pending_writes: VecDeque::new(),
             commit_pacing: CommitPacing::new(settings.commit_interval),
             store_calls: FuturesUnordered::new(),
+            due_reads: FuturesOrdered::new(),
             calls: CallsInFlight::default(),
             outage: OutageDetector::new(now, settings.lookahead / 2),
             cluster: ClusterService::new(settings.nodes, settings.lookahead),
@@ -234,7 +237,7 @@ impl Scheduler {
                 // The handle was dropped: end without a graceful shutdown.
                 changed = stopping.changed() => if changed.is_err() { return },
                 () = nudge.nudged() => self.load_schedule.nudged(),
-                Some(response) = self.store_calls.next() => {
+                Some(response) = next_response(&mut self.store_calls, &mut self.due_reads) => {
                     self.handle_response(response);
                     // A response may hold a thousand jobs: let workers start before the next one.
                     tokio::task::yield_now().await;
@@ -320,6 +323,19 @@ impl Scheduler {
         self.outage.call_failed(failed, now);
         self.store_retry_at = self.services.clock.uptime() + STORE_RETRY;
         self.load_schedule.load_now(now);
+    }
+}
+
+/// The next response to a store call; `None` if no call is in flight.
+async fn next_response(
+    store_calls: &mut FuturesUnordered<StoreCall>,
+    due_reads: &mut FuturesOrdered<StoreCall>,
+) -> Option<StoreResponse> {
+    tokio::select! {
+        biased;
+        Some(response) = store_calls.next() => Some(response),
+        Some(response) = due_reads.next() => Some(response),
+        else => None,
     }
 }
 

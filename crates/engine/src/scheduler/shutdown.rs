@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use kalends_store::{RunWrite, StoreError};
 use tokio::sync::watch as signal;
 
@@ -11,7 +10,7 @@ use super::commit_results::WriteContext;
 use super::outage::OutageDetector;
 use super::prune::{ClockStepDetector, PruneSchedule};
 use super::wake_up::WakeUp;
-use super::{STORE_RETRY, Scheduler};
+use super::{STORE_RETRY, Scheduler, next_response};
 use crate::settings::Nodes;
 use crate::status::CallKind;
 
@@ -71,7 +70,9 @@ impl Scheduler {
             wake_up.arm(&clock, now, now.saturating_add(wake_at.saturating_sub(elapsed)));
             tokio::select! {
                 biased;
-                Some(response) = self.store_calls.next() => self.handle_response(response),
+                Some(response) = next_response(&mut self.store_calls, &mut self.due_reads) => {
+                    self.handle_response(response);
+                }
                 Some(finished) = self.results.1.recv() => self.receive_results(finished),
                 () = wake_up.fired() => {}
             }

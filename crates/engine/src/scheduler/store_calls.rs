@@ -142,7 +142,7 @@ impl Scheduler {
             self.calls.reading_jobs += 1;
             self.calls.items_read += items.len();
             let store = Arc::clone(&self.services.store);
-            self.store_calls.push(Box::pin(async move {
+            self.due_reads.push_back(Box::pin(async move {
                 // Many runs of one job share its definition.
                 let keys: BTreeSet<_> = items.iter().map(|item| item.item.job()).collect();
                 let jobs = store.jobs_for_run(keys.iter().copied().collect()).await;

@@ -34,6 +34,8 @@ pub(crate) struct FaultyStore {
     pub(crate) unreadable: Mutex<BTreeSet<JobKey>>,
     /// Time between the read of gate states and the response, for the next calls.
     pub(crate) gate_delays: Mutex<VecDeque<Duration>>,
+    /// The same for definitions of due jobs.
+    pub(crate) definition_delays: Mutex<VecDeque<Duration>>,
 }
 
 impl FaultyStore {
@@ -49,6 +51,7 @@ impl FaultyStore {
             gates_fail: AtomicBool::new(false),
             unreadable: Mutex::default(),
             gate_delays: Mutex::default(),
+            definition_delays: Mutex::default(),
         })
     }
 }
@@ -94,10 +97,15 @@ impl EngineStore for FaultyStore {
         let found = jobs.iter().filter(|job| unreadable.contains(job));
         let describe = |&key| UnreadableJob { key, path: None, reason: "planned".into() };
         let found: Vec<_> = found.map(describe).collect();
-        match found.is_empty() {
-            true => self.inner.jobs_for_run(jobs),
-            false => Box::pin(std::future::ready(Err(StoreError::Unreadable(found)))),
+        if !found.is_empty() {
+            return Box::pin(std::future::ready(Err(StoreError::Unreadable(found))));
         }
+        let delay = self.definition_delays.lock().unwrap().pop_front().unwrap_or_default();
+        Box::pin(async move {
+            let jobs = self.inner.jobs_for_run(jobs).await;
+            self.clock.sleep(delay).await;
+            jobs
+        })
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {

@@ -189,3 +189,21 @@ fn a_start_after_long_downtime_is_no_clock_step_and_removes_old_history() {
         assert!(world.try_job("j").await.is_none(), "the finished job is past its retention");
     });
 }
+
+#[test]
+fn runs_start_in_the_order_of_their_due_times_although_a_later_read_responds_first() {
+    run(async {
+        let mut world = World::new().await;
+        let store = world.start_engine_on_faulty_store();
+        for number in 0..300 {
+            world.put(&format!("job{number:03}"), job(&at(10), None)).await;
+        }
+        let slow = Duration::from_secs(1);
+        store.definition_delays.lock().unwrap().push_back(slow);
+        world.pass(20).await;
+        assert!(store.definition_delays.lock().unwrap().is_empty());
+        let called: Vec<_> = world.calls().into_iter().map(|call| call.job).collect();
+        assert_eq!(called.len(), 300);
+        assert!(called.is_sorted(), "{called:?}");
+    });
+}
