@@ -20,7 +20,7 @@ use crate::sqlite::error::{SqliteError, SqliteResult};
 /// the thread again.
 const WRITER_PAGES_MAX: u32 = CHECKPOINT_PAGES / 8;
 
-/// WAL pages at which the writer waits for the thread: 128 MiB. A checkpoint is faster than the
+/// WAL pages at which the writer waits for the thread: 96 MiB. A checkpoint is faster than the
 /// commits, so the WAL grows this long only on a disk that is busy with other work.
 const WAL_PAGES_MAX: u32 = 32 * CHECKPOINT_PAGES;
 
