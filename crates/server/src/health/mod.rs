@@ -25,6 +25,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Time for a read of the store; neither readiness nor the metrics page waits longer.
 const READ_TIME_MAX: Duration = Duration::from_secs(1);
+/// Time for which the size of the store is used; PostgreSQL asks the file system for every table.
+const STORE_BYTES_AGE_MAX: Duration = Duration::from_secs(5);
 /// Pause between two checks of [`Health::watch`].
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Failures of the scheduler that last less long are retried without a report, if the store accepts
@@ -63,6 +65,8 @@ struct State {
     scheduler: Incidents,
     /// Uptime of the end of the last probe.
     probed_at: Option<Duration>,
+    /// Size of the store in bytes, and the uptime of its read.
+    store_bytes: Option<(u64, Duration)>,
     /// The earliest due time when it was last read.
     next_due: Option<Instant>,
     /// Whether all jobs were paused when that was last read.
@@ -178,9 +182,18 @@ impl Health {
         HealthStatus { store_problem, scheduler, lateness: self.lateness(&state) }
     }
 
-    /// Size of the store in bytes; `None` if it cannot be read in time.
+    /// Size of the store in bytes, up to [`STORE_BYTES_AGE_MAX`] ago; `None` if it cannot be read in time.
     pub(crate) async fn store_bytes(&self) -> Option<u64> {
-        timeout(READ_TIME_MAX, self.store.bytes()).await.ok()?.ok()
+        let uptime = self.clock.uptime();
+        let known = self.state().store_bytes;
+        if let Some((bytes, read_at)) = known
+            && uptime.saturating_sub(read_at) < STORE_BYTES_AGE_MAX
+        {
+            return Some(bytes);
+        }
+        let bytes = timeout(READ_TIME_MAX, self.store.bytes()).await.ok()?.ok()?;
+        self.state().store_bytes = Some((bytes, uptime));
+        Some(bytes)
     }
 
     /// Time since the oldest occurrence or retry was due that has not started.
