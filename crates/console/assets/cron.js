@@ -17,8 +17,7 @@ function fieldsOf(text) {
 function numberOf(text, { min, max, names = [] }) {
   const place = names.findIndex((name) => name !== "" && name.toLowerCase() === text.toLowerCase());
   const number = place >= 0 ? place : /^\d{1,2}$/.test(text) ? Number(text) : NaN;
-  if (names === WEEKDAYS && number === 7) return 0;
-  return number >= min && number <= max ? number : NaN;
+  return number >= min && number <= (names === WEEKDAYS ? 7 : max) ? number : NaN;
 }
 
 /** The values of one part of a list, such as `1-5/2`, `L` or `Mon#2`; null if it cannot be read. */
@@ -26,14 +25,14 @@ function valuesOfPart(part, index) {
   const field = FIELDS[index];
   if (index === 2 && /^L$/i.test(part)) return ["L"];
   const [, day, number] = (index === 4 && /^(\w+?)(L|#[1-5])$/i.exec(part)) || [];
-  if (day) return Number.isNaN(numberOf(day, field)) ? null : [`${numberOf(day, field)}${number.toUpperCase()}`];
+  if (day) return Number.isNaN(numberOf(day, field)) ? null : [`${numberOf(day, field) % 7}${number.toUpperCase()}`];
   const [range, step = "1"] = part.split("/");
   const [first, last = first] = range === "*" ? [String(field.min), String(field.max)] : range.split("-");
   const from = numberOf(first, field);
   const isOpen = part.includes("/") && !range.includes("-");
   // `5/10` goes on to the end, and a range of weekdays may end on the Sunday after Saturday.
-  const isSunday = range.includes("-") && field.names === WEEKDAYS && numberOf(last, field) === 0 && (from > 0 || last === "7");
-  const to = isOpen ? field.max : isSunday ? 7 : numberOf(last, field);
+  const isSunday = range.includes("-") && field.names === WEEKDAYS && numberOf(last, field) === 0 && from > 0;
+  const to = isOpen ? Math.max(field.max, from) : isSunday ? 7 : numberOf(last, field);
   if (!(from <= to) || !/^\d{1,2}$/.test(step) || Number(step) === 0) return null;
   const values = [];
   for (let value = from; value <= to; value += Number(step)) values.push(String(field.names === WEEKDAYS ? value % 7 : value));

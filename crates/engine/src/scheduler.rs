@@ -8,6 +8,7 @@ mod cluster;
 mod commit_pacing;
 mod commit_results;
 mod conclude_attempts;
+mod due_reads;
 mod invariant_scan;
 mod lease_renewal;
 mod load;
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
 use futures_util::StreamExt as _;
-use futures_util::stream::{FuturesOrdered, FuturesUnordered};
+use futures_util::stream::FuturesUnordered;
 use kalends_actions::ActionExecutor;
 use kalends_environment::Clock;
 use kalends_recurrence::Instant;
@@ -52,6 +53,7 @@ use claimed_ahead::ClaimedAhead;
 use cluster::ClusterService;
 use commit_pacing::CommitPacing;
 use commit_results::WriteContext;
+use due_reads::DueReads;
 use invariant_scan::InvariantScan;
 use lease_renewal::HeldClaim;
 use load::LoadSchedule;
@@ -59,7 +61,7 @@ use outage::OutageDetector;
 use parked_runs::ParkedKeys;
 use prune::{ClockStepDetector, PruneSchedule};
 use start_runs::{Candidate, ItemToRead, unlimited_intervals};
-use store_calls::{CallsInFlight, StoreCall, StoreResponse};
+use store_calls::{CallsInFlight, JobsForRun, StoreCall};
 use unreadable::UnreadableJobs;
 use wake_up::WakeUp;
 
@@ -107,8 +109,7 @@ pub(crate) struct Scheduler {
     pending_writes: VecDeque<(RunWrite, WriteContext)>,
     commit_pacing: CommitPacing,
     store_calls: FuturesUnordered<StoreCall>,
-    /// Reads of due jobs, whose responses are handled in the order of the reads: earlier due times first.
-    due_reads: FuturesOrdered<StoreCall>,
+    due_reads: DueReads<JobsForRun>,
     calls: CallsInFlight,
     outage: OutageDetector,
     cluster: ClusterService,
@@ -188,7 +189,7 @@ impl Scheduler {
             pending_writes: VecDeque::new(),
             commit_pacing: CommitPacing::new(settings.commit_interval),
             store_calls: FuturesUnordered::new(),
-            due_reads: FuturesOrdered::new(),
+            due_reads: DueReads::new(),
             calls: CallsInFlight::default(),
             outage: OutageDetector::new(now, settings.lookahead / 2),
             cluster: ClusterService::new(settings.nodes, settings.lookahead),
@@ -237,7 +238,7 @@ impl Scheduler {
                 // The handle was dropped: end without a graceful shutdown.
                 changed = stopping.changed() => if changed.is_err() { return },
                 () = nudge.nudged() => self.load_schedule.nudged(),
-                Some(response) = next_response(&mut self.store_calls, &mut self.due_reads) => {
+                Some(response) = self.store_calls.next() => {
                     self.handle_response(response);
                     // A response may hold a thousand jobs: let workers start before the next one.
                     tokio::task::yield_now().await;
@@ -253,6 +254,7 @@ impl Scheduler {
     fn start_store_calls(&mut self, now: Instant) {
         // Also after a failure of another call: the lease goes on.
         self.renew_leases();
+        self.handle_due_reads();
         if self.services.clock.uptime() < self.store_retry_at {
             return;
         }
@@ -292,7 +294,9 @@ impl Scheduler {
             self.admission.next_overdue().into_iter().chain(self.claimed_ahead.next_overdue());
         let overdue = overdue.min().map(later);
         let parked = self.read_parked_at().map(later);
-        let next = next.chain(write).chain(scan).chain(poll).chain(overdue).chain(parked).min();
+        let read = self.due_reads.next_overdue().map(later);
+        let next = next.chain(write).chain(scan).chain(poll).chain(overdue).chain(parked);
+        let next = next.chain(read).min();
         next.unwrap_or(Instant::MAX).max(now)
     }
 
@@ -323,19 +327,6 @@ impl Scheduler {
         self.outage.call_failed(failed, now);
         self.store_retry_at = self.services.clock.uptime() + STORE_RETRY;
         self.load_schedule.load_now(now);
-    }
-}
-
-/// The next response to a store call; `None` if no call is in flight.
-async fn next_response(
-    store_calls: &mut FuturesUnordered<StoreCall>,
-    due_reads: &mut FuturesOrdered<StoreCall>,
-) -> Option<StoreResponse> {
-    tokio::select! {
-        biased;
-        Some(response) = store_calls.next() => Some(response),
-        Some(response) = due_reads.next() => Some(response),
-        else => None,
     }
 }
 

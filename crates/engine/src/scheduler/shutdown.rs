@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use kalends_store::{RunWrite, StoreError};
 use tokio::sync::watch as signal;
 
@@ -10,7 +11,7 @@ use super::commit_results::WriteContext;
 use super::outage::OutageDetector;
 use super::prune::{ClockStepDetector, PruneSchedule};
 use super::wake_up::WakeUp;
-use super::{STORE_RETRY, Scheduler, next_response};
+use super::{STORE_RETRY, Scheduler};
 use crate::settings::Nodes;
 use crate::status::CallKind;
 
@@ -70,9 +71,7 @@ impl Scheduler {
             wake_up.arm(&clock, now, now.saturating_add(wake_at.saturating_sub(elapsed)));
             tokio::select! {
                 biased;
-                Some(response) = next_response(&mut self.store_calls, &mut self.due_reads) => {
-                    self.handle_response(response);
-                }
+                Some(response) = self.store_calls.next() => self.handle_response(response),
                 Some(finished) = self.results.1.recv() => self.receive_results(finished),
                 () = wake_up.fired() => {}
             }

@@ -35,6 +35,13 @@ const READ_BATCH_MIN: usize = 32;
 /// A store call in flight.
 pub(super) type StoreCall = Pin<Box<dyn Future<Output = StoreResponse> + Send>>;
 
+/// Due items with the definitions of their jobs.
+pub(super) struct JobsForRun {
+    items: Vec<ItemToRead>,
+    /// Definitions by job; a deleted job has none.
+    jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
+}
+
 /// Response to a store call, with the context of the call.
 pub(super) enum StoreResponse {
     Loaded {
@@ -53,9 +60,9 @@ pub(super) enum StoreResponse {
         runs: Result<Vec<OpenRun>, StoreError>,
     },
     JobsForRun {
-        items: Vec<ItemToRead>,
-        /// Definitions by job; a deleted job has none.
-        jobs: Result<HashMap<JobKey, Arc<JobForRun>>, StoreError>,
+        /// Number of the read.
+        number: u64,
+        read: JobsForRun,
     },
     CurrentJobs {
         finished: VecDeque<Box<Assignment>>,
@@ -88,10 +95,10 @@ impl StoreResponse {
             StoreResponse::Loaded { rows, .. } => (CallKind::Read, rows.as_ref().err()),
             StoreResponse::Reloaded { states, .. } => (CallKind::Read, states.as_ref().err()),
             StoreResponse::Parked { runs, .. } => (CallKind::Read, runs.as_ref().err()),
-            StoreResponse::JobsForRun { jobs, .. } => {
+            StoreResponse::JobsForRun { read, .. } => {
                 // The store works; it has named the jobs that it cannot read.
                 let is_failure = |error: &&StoreError| !matches!(error, StoreError::Unreadable(_));
-                (CallKind::Read, jobs.as_ref().err().filter(is_failure))
+                (CallKind::Read, read.jobs.as_ref().err().filter(is_failure))
             }
             StoreResponse::CurrentJobs { jobs, .. } => (CallKind::Read, jobs.as_ref().err()),
             StoreResponse::Committed { results, .. } => (CallKind::Write, results.as_ref().err()),
@@ -111,8 +118,7 @@ pub(super) struct CallsInFlight {
     pub(super) reloading: bool,
     pub(super) pruning: bool,
     pub(super) renewing: usize,
-    reading_jobs: usize,
-    /// Number of items in these reads that may need a slot.
+    /// Number of items in reads of due jobs that may need a slot.
     items_read: usize,
     reading_current_jobs: usize,
     pub(super) committing: usize,
@@ -122,7 +128,7 @@ impl Scheduler {
     /// Whether due jobs may be read from the timetable: no more than slots are free. Candidates that
     /// wait for a slot of one host or collection do not count.
     pub(super) fn may_read_due_jobs(&self) -> bool {
-        self.calls.reading_jobs < CONCURRENT_CALLS_MAX && self.read_capacity() > 0
+        self.due_reads.len() < CONCURRENT_CALLS_MAX && self.read_capacity() > 0
     }
 
     fn read_capacity(&self) -> usize {
@@ -131,7 +137,7 @@ impl Scheduler {
 
     /// Reads the definitions of due jobs and runs.
     pub(super) fn read_due_jobs(&mut self, now: Instant) {
-        while self.calls.reading_jobs < CONCURRENT_CALLS_MAX {
+        while self.due_reads.len() < CONCURRENT_CALLS_MAX {
             let items = match self.items_to_read.len().min(READ_BATCH_MAX) {
                 0 => self.take_due_items(now),
                 count => self.items_to_read.drain(..count).collect(),
@@ -139,16 +145,16 @@ impl Scheduler {
             if items.is_empty() {
                 return;
             }
-            self.calls.reading_jobs += 1;
+            let number = self.due_reads.begin(self.services.clock.uptime());
             self.calls.items_read += items.len();
             let store = Arc::clone(&self.services.store);
-            self.due_reads.push_back(Box::pin(async move {
+            self.store_calls.push(Box::pin(async move {
                 // Many runs of one job share its definition.
                 let keys: BTreeSet<_> = items.iter().map(|item| item.item.job()).collect();
                 let jobs = store.jobs_for_run(keys.iter().copied().collect()).await;
                 let by_key = |(key, job): (JobKey, Option<_>)| Some((key, job?));
                 let jobs = jobs.map(|jobs| keys.into_iter().zip(jobs).filter_map(by_key).collect());
-                StoreResponse::JobsForRun { items, jobs }
+                StoreResponse::JobsForRun { number, read: JobsForRun { items, jobs } }
             }));
         }
     }
@@ -224,6 +230,15 @@ impl Scheduler {
         }
     }
 
+    /// Handles responses to reads of due jobs whose turn it is.
+    pub(super) fn handle_due_reads(&mut self) {
+        let uptime = self.services.clock.uptime();
+        while let Some(JobsForRun { items, jobs }) = self.due_reads.next_response(uptime) {
+            self.calls.items_read -= items.len();
+            self.handle_jobs_for_run(items, jobs);
+        }
+    }
+
     pub(super) fn handle_response(&mut self, response: StoreResponse) {
         let (kind, error) = response.outcome();
         self.status.store_responded(kind, error);
@@ -231,10 +246,9 @@ impl Scheduler {
             StoreResponse::Loaded { asked, began, rows } => self.handle_load((asked, began), rows),
             StoreResponse::Reloaded { changed, states } => self.handle_reload(changed, states),
             StoreResponse::Parked { key, limit, runs } => self.handle_parked_runs(key, limit, runs),
-            StoreResponse::JobsForRun { items, jobs } => {
-                self.calls.reading_jobs -= 1;
-                self.calls.items_read -= items.len();
-                self.handle_jobs_for_run(items, jobs);
+            StoreResponse::JobsForRun { number, read } => {
+                self.due_reads.respond(number, read);
+                self.handle_due_reads();
             }
             StoreResponse::CurrentJobs { finished, jobs } => {
                 self.calls.reading_current_jobs -= 1;

@@ -190,20 +190,46 @@ fn a_start_after_long_downtime_is_no_clock_step_and_removes_old_history() {
     });
 }
 
+/// 300 jobs due in 10 seconds, which two reads return; the first one takes `delay`.
+async fn with_slow_first_read(delay: Duration) -> World {
+    let mut world = World::new().await;
+    let store = world.start_engine_on_faulty_store();
+    for number in 0..300 {
+        world.put(&format!("job{number:03}"), job(&at(10), None)).await;
+    }
+    store.definition_delays.lock().unwrap().push_back(delay);
+    world.pass(9).await;
+    world.jump(Duration::from_millis(950)).await;
+    assert!(store.definition_delays.lock().unwrap().is_empty(), "the jobs are read");
+    world
+}
+
 #[test]
 fn runs_start_in_the_order_of_their_due_times_although_a_later_read_responds_first() {
     run(async {
-        let mut world = World::new().await;
-        let store = world.start_engine_on_faulty_store();
-        for number in 0..300 {
-            world.put(&format!("job{number:03}"), job(&at(10), None)).await;
-        }
-        let slow = Duration::from_secs(1);
-        store.definition_delays.lock().unwrap().push_back(slow);
-        world.pass(20).await;
-        assert!(store.definition_delays.lock().unwrap().is_empty());
+        let world = with_slow_first_read(Duration::from_millis(60)).await;
+        world.jump(Duration::from_millis(50)).await;
+        assert_eq!(world.calls().len(), 0);
+        world.jump(Duration::from_millis(10)).await;
+        world.pass(5).await;
         let called: Vec<_> = world.calls().into_iter().map(|call| call.job).collect();
         assert_eq!(called.len(), 300);
         assert!(called.is_sorted(), "{called:?}");
+    });
+}
+
+#[test]
+fn a_read_of_due_jobs_that_hangs_does_not_hold_up_the_others() {
+    run(async {
+        let world = with_slow_first_read(Duration::from_secs(10)).await;
+        world.jump(Duration::from_millis(100)).await;
+        let called: Vec<_> = world.calls().into_iter().map(|call| call.job).collect();
+        assert_eq!(called.len(), 44);
+        assert_eq!(called[0], "job256");
+        world.put("next", job(&at(12), None)).await;
+        world.pass(3).await;
+        assert_eq!(world.calls().len(), 45, "further jobs are read");
+        world.pass(10).await;
+        assert_eq!(world.calls().len(), 301);
     });
 }

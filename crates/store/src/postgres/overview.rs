@@ -87,18 +87,26 @@ impl PostgresStore {
         let whole = whole.count();
         if whole > 0 {
             let (examined, others) = search.collections.split_at(whole);
-            let jobs = self.examine(examined, &search).await?;
+            let jobs = read_matches(&self.examine(examined, &search, None).await?)?;
             let rest =
                 others.first().map(|next| SearchPosition { collection: next.key, after: None });
             return Ok(JobSearchPage { jobs, rest });
         }
-        let jobs = self.examine(&[*first], &search).await?;
-        // Without a text every examined job is a match, so the last one ends the slice.
-        let is_full = search.contains.is_none() && jobs.len() as u64 == scan_max;
-        let end = match jobs.last().filter(|_| is_full) {
-            Some(last) => Some(last.name.clone()),
-            None => self.end_of_slice(first.key, &search).await?,
+        let (rows, end) = match search.contains {
+            // Jobs that are created or deleted between the statements do not move the end of the slice.
+            Some(_) => {
+                let end = self.end_of_slice(first.key, &search).await?;
+                (self.examine(&[*first], &search, end.as_ref()).await?, end)
+            }
+            // Without a text every examined job is a match, so that the last one ends the slice.
+            None => {
+                let rows = self.examine(&[*first], &search, None).await?;
+                let last = rows.last().filter(|_| rows.len() as u64 >= scan_max);
+                let end = last.map(job_name).transpose()?;
+                (rows, end)
+            }
         };
+        let jobs = read_matches(&rows)?;
         let next = search.collections.get(1).map(|next| (next.key, None));
         let rest = end.map(|end| (first.key, Some(end))).or(next);
         let rest = rest.map(|(collection, after)| SearchPosition { collection, after });
@@ -119,20 +127,22 @@ impl PostgresStore {
         found.first().map(job_name).transpose()
     }
 
-    /// The matches among the first `scan_max` jobs of each of these collections.
+    /// The matches among the first `scan_max` jobs of each of these collections, or among those of a
+    /// single collection until the job `last`.
     async fn examine(
         &self,
         collections: &[SearchedCollection],
         search: &JobSearch,
-    ) -> Result<Vec<JobMatch>, StoreError> {
-        let examination = Examination::new(collections, search);
-        read_matches(&self.query(&examination.sql, &examination.parameters()).await?)
+        last: Option<&JobName>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let examination = Examination::new(collections, search, last);
+        self.query(&examination.sql, &examination.parameters()).await
     }
 
     /// The plan of a search in collections with at most `scan_max` jobs with its actual costs, as text of
     /// the database.
     pub async fn explain_search(&self, search: &JobSearch) -> Result<String, StoreError> {
-        let examination = Examination::new(&search.collections, search);
+        let examination = Examination::new(&search.collections, search, None);
         self.explain(&examination.sql, &examination.parameters()).await
     }
 
@@ -223,12 +233,22 @@ struct Examination {
     collections: Vec<i64>,
     matches: Vec<bool>,
     after: String,
+    last: String,
     limit: i64,
     text: String,
 }
 
+/// Greater than every key of a job.
+const AFTER_ALL_KEYS: &str = "\u{10ffff}";
+
 impl Examination {
-    fn new(collections: &[SearchedCollection], search: &JobSearch) -> Examination {
+    fn new(
+        collections: &[SearchedCollection],
+        search: &JobSearch,
+        last: Option<&JobName>,
+    ) -> Examination {
+        // Jobs may be created before `last` in the meantime.
+        let jobs_max = search.scan_max.max(1) * if last.is_some() { 2 } else { 1 };
         // The limit inside makes it a range of the index. The other one, which the planner knows, tells
         // it how few rows there are; a power of two, so that there are few different statements.
         let sql = format!(
@@ -239,6 +259,7 @@ impl Examination {
                     SELECT j.key, j.job_key, j.name, j.search FROM jobs j
                     WHERE j.collection_id = w.id
                       AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
+                      AND j.job_key <= $6::text
                     ORDER BY j.job_key LIMIT $4
                 ) j LIMIT {rows}
              ) j
@@ -246,7 +267,7 @@ impl Examination {
              WHERE w.matches OR strpos(lower(j.job_key), $5) > 0 OR strpos(j.search, $5) > 0
              ORDER BY w.place, j.job_key",
             columns = summary_columns!(),
-            rows = search.scan_max.max(1).next_power_of_two(),
+            rows = jobs_max.next_power_of_two(),
         );
         let has_text = search.contains.is_some();
         let matches = |collection: &SearchedCollection| collection.matches || !has_text;
@@ -256,13 +277,14 @@ impl Examination {
             collections: collections.iter().map(|collection| collection.key.0).collect(),
             matches: collections.iter().map(matches).collect(),
             after: search.after.as_ref().map(JobName::key).unwrap_or_default(),
-            limit: rows_max(search.scan_max.max(1)),
+            last: last.map_or_else(|| AFTER_ALL_KEYS.into(), JobName::key),
+            limit: rows_max(jobs_max),
             text: without_nul(&text),
         }
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 5] {
-        [&self.collections, &self.matches, &self.after, &self.limit, &self.text]
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 6] {
+        [&self.collections, &self.matches, &self.after, &self.limit, &self.text, &self.last]
     }
 }
 

@@ -101,9 +101,22 @@ impl PostgresStore {
         &self,
         query: ClosedRunsQuery,
     ) -> Result<ClosedRunsPage, StoreError> {
-        let ClosedRunsQuery { filter, after, scan_max, limit } = query;
-        // Where every row is listed, no more than the page are read.
-        let scan_max = if filter.selects_all() { scan_max.min(limit.max(1)) } else { scan_max };
+        // Where every row is listed, no more than the page are read, unless they are of deleted jobs.
+        if query.filter.selects_all() && query.limit < query.scan_max {
+            let page = self.read_closed_runs(&query, query.limit.max(1)).await?;
+            if page.runs.len() >= query.limit || page.end.is_none() {
+                return Ok(page);
+            }
+        }
+        self.read_closed_runs(&query, query.scan_max).await
+    }
+
+    async fn read_closed_runs(
+        &self,
+        query: &ClosedRunsQuery,
+        scan_max: usize,
+    ) -> Result<ClosedRunsPage, StoreError> {
+        let (filter, after, limit) = (&query.filter, &query.after, query.limit);
         let scan = rows_max(scan_max);
         let (from, to) = (filter.from.ticks(), filter.to.ticks());
         let rows = match filter.job {
