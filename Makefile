@@ -122,10 +122,11 @@ power-cut:
 	$(CARGO) test --locked --package kalends-store --no-run
 	scripts/power_cut.py $(DURABLE_WRITER) $(CUTS)
 
-## Check formatting, lints, repository layout, dependency direction, documentation, licences and
-## duplicate versions.
+## Check formatting, lock files, lints, repository layout, dependency direction, documentation, licences
+## and duplicate versions.
 check:
 	$(CARGO) fmt --all --check
+	for folder in bench fuzz; do $(CARGO) metadata --locked --format-version 1 --manifest-path $$folder/Cargo.toml >/dev/null || exit 1; done
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --locked --package kalends --test it tidy::
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked

@@ -152,6 +152,7 @@ macro_rules! conformance_tests {
                 the_attempts_of_a_run_and_of_its_error_action_are_listed_apart,
                 the_last_attempt_of_an_old_run_is_listed,
                 runs_of_all_jobs_are_listed_newest_first,
+                a_list_of_runs_passes_over_those_of_deleted_jobs,
                 a_list_of_runs_covers_only_the_given_scopes,
                 a_list_of_runs_examines_a_limited_number_of_rows_and_resumes,
                 open_runs_are_listed_with_their_attempts,

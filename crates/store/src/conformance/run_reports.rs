@@ -144,6 +144,20 @@ pub async fn the_newest_runs_of_many_jobs_are_read_at_once(subject: Subject) {
     assert_eq!(newest[0].closed, idle.closed[..2]);
 }
 
+/// A page is not shorter because runs of deleted jobs, which are removed later, are newer.
+pub async fn a_list_of_runs_passes_over_those_of_deleted_jobs(subject: Subject) {
+    subject.create_collection().await;
+    let (a, b) = (create_job(&subject, "c", "a").await, create_job(&subject, "c", "b").await);
+    run(&subject, &a, Disposition::Completed).await;
+    for _ in 0..5 {
+        run(&subject, &b, Disposition::Completed).await;
+    }
+    subject.edit_job("b", JobWrite::Delete).await;
+    let query = ClosedRunsQuery { filter: everything(), after: None, scan_max: 500, limit: 2 };
+    let page = subject.store.listed_closed_runs(query).await.unwrap();
+    assert_eq!(names(&page.runs), expected(&[("a", 60)]));
+}
+
 /// With the message of their last attempt; by status, time and job.
 pub async fn runs_of_all_jobs_are_listed_newest_first(subject: Subject) {
     subject.create_collection().await;
