@@ -19,9 +19,8 @@ pub(super) fn response(host: &str, response: &Response, redactor: &Redactor) -> 
     let headers = redactor.redact(format_headers(response, redactor));
     // Redacted before it is cut: otherwise the end could be a part of a secret.
     let body = redactor.redact_text(String::from_utf8_lossy(&response.body));
-    let mut message = String::with_capacity(
-        MESSAGE_BYTES + headers.len() + body.len().min(BODY_CHARS_MAX),
-    );
+    let mut message =
+        String::with_capacity(MESSAGE_BYTES + headers.len() + body.len().min(BODY_CHARS_MAX));
     for part in [
         "Http Action - Response from host '",
         host,
