@@ -320,9 +320,9 @@ mod tests {
         (address.parse().unwrap(), requests)
     }
 
-    const TOKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{\"access_token\":\"first\",\"expires_in\":60}";
-    const REFUSED: &str =
-        "HTTP/1.1 401 No\r\nContent-Length: 26\r\n\r\n{\"error\":\"invalid_client\"}";
+    // Each announces the end of its connection, which the client then does not use again.
+    const TOKEN: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 40\r\n\r\n{\"access_token\":\"first\",\"expires_in\":60}";
+    const REFUSED: &str = "HTTP/1.1 401 No\r\nConnection: close\r\nContent-Length: 26\r\n\r\n{\"error\":\"invalid_client\"}";
 
     fn client() -> Arc<Client> {
         let policy = EgressPolicy { mode: EgressMode::SingleUser, ..EgressPolicy::default() };
