@@ -12,8 +12,9 @@ STORE ?= memory
 # Number of simulated power failures of `make power-cut`.
 CUTS ?= 100
 
-DENY_VERSION := 0.20.2
 FUZZ_VERSION := 0.13.2
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+RELEASE := $(TARGET)/release/kalends
 
 .PHONY: run test clients cron openapi services console console-scale screenshots settings tools simulate crash crash-store power-cut check fmt bench bench-peers bench-growth bench-api bench-burst-api bench-takeover bench-churn bench-console bench-build bench-libraries bench-neighbours guard fuzz clean nodes
 
@@ -24,12 +25,12 @@ run:
 
 ## Run all tests: the workspace with a temporary PostgreSQL server, simulated power failures, the
 ## published clients, real services, the web console and instruction counts. Also checks that bench/
-## and fuzz/ build.
+## and fuzz/ build; in the folder of the workspace, because they share most dependencies with it.
 test: tools
 	scripts/with-postgres $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/power_cut.py $(DURABLE_WRITER) 3
-	$(CARGO) check --locked --manifest-path bench/Cargo.toml
-	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml
+	$(CARGO) check --locked --target-dir $(TARGET) --manifest-path bench/Cargo.toml
+	$(CARGO) check --locked --target-dir $(TARGET) --manifest-path fuzz/Cargo.toml
 	$(MAKE) clients
 	$(MAKE) cron
 	$(MAKE) openapi
@@ -72,7 +73,7 @@ console:
 ## Measure the web console with JOBS jobs (default 100,000), with a release build.
 console-scale:
 	$(CARGO) build --release --locked --package kalends
-	KALENDS=$(or $(CARGO_TARGET_DIR),target)/release/kalends console-tests/run scale.mjs
+	KALENDS=$(RELEASE) console-tests/run scale.mjs
 
 ## Take pictures of every screen of the web console: target/console-tests/screenshots and docs/images.
 ## Takes ten minutes: the clock of the server steps through a day.
@@ -84,7 +85,7 @@ screenshots: tools
 	console-tests/run screenshots.mjs
 
 # Built by `cargo test`.
-DURABLE_WRITER = $(or $(CARGO_TARGET_DIR),target)/debug/examples/durable_writer
+DURABLE_WRITER = $(TARGET)/debug/examples/durable_writer
 
 # Tools that tests need in addition to Cargo: strace kills a process at a chosen system call, faketime
 # overrides its clock, openssl generates RSA keys, curl is an independent HTTP/2 and TLS client. Tests
@@ -128,11 +129,8 @@ check:
 	$(CARGO) fmt --all --check
 	for folder in bench fuzz; do $(CARGO) metadata --locked --format-version 1 --manifest-path $$folder/Cargo.toml >/dev/null || exit 1; done
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --locked --package kalends --test it tidy::
+	$(CARGO) test --workspace --locked --test it -- tidy:: dependencies::
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
-	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny --version $(DENY_VERSION)
-	$(CARGO) fetch --locked --quiet
-	$(CARGO) deny --offline check licenses bans sources
 
 fmt:
 	$(CARGO) fmt --all
@@ -149,9 +147,8 @@ bench: $(if $(QUICK),,bench-libraries) bench-api bench-burst-api bench-takeover 
 BENCH_RUN = $(CARGO) run --release --locked --manifest-path bench/Cargo.toml
 # The comparisons with PostgreSQL wait for the disk at each commit.
 DURABLE_POSTGRES = scripts/with-postgres --durable
-RELEASE = $(abspath $(or $(CARGO_TARGET_DIR),target))/release/kalends
 bench-peers bench-growth bench-api bench-libraries: export KALENDS = $(RELEASE)
-PEERS = $(abspath $(or $(CARGO_TARGET_DIR),target))/peers
+PEERS = $(TARGET)/peers
 
 ## Compare Kalends with other schedulers in one run; installs them below target/peers.
 bench-peers: bench-build

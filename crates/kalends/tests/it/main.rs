@@ -18,6 +18,7 @@ mod conflicts_and_outages;
 mod connection;
 mod crash;
 mod denial_of_service;
+mod dependencies;
 mod echo;
 mod edits;
 mod edits_on_several_nodes;
