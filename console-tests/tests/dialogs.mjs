@@ -33,7 +33,7 @@ const DIALOGS = [
     {
       title: "Pause everything?",
       text: "No job of any collection starts until you resume. Occurrences of that time are recorded as skipped.",
-      fields: [["Reason", "Shown on every page while it lasts."], ["Until (optional)", "Resumes by itself at this time."]],
+      fields: [["Reason", "Shown on every page while it lasts."], ["Until (optional)", "Resumes by itself at this time (Europe/Berlin)."]],
       buttons: ["Cancel", "Pause everything"],
     },
   ],

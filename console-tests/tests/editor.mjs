@@ -262,3 +262,55 @@ test("preview and JSON of the editor stay in sight and in their cards while the 
     }
   }
 });
+
+test("a preview is renewed when its first run has passed, and a job that runs once is proposed for the next full hour", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  const { page } = window;
+  await window.go("new-job");
+  await page.getByRole("button", { name: "Once" }).click();
+  assert.match(await page.getByLabel("Start at").inputValue(), /T\d\d:00$/);
+  const properties = { startTime: new Date(Date.now() + 4000).toISOString(), action: { type: "Http", request: { method: "GET", uri: `${server.echo}/200` } } };
+  await page.getByLabel("JSON").fill(JSON.stringify({ properties }));
+  await previewed(page, "Nothing runs by creating the job.");
+  await previewed(page, "Creating the job starts a run at once.");
+});
+
+test("a time zone that does not exist is an error also for a job that runs once", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  const { page } = window;
+  await window.go("new-job");
+  await page.getByLabel("Collection").fill("demo");
+  await page.getByLabel("Name", { exact: true }).fill("once");
+  await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+  await page.getByRole("button", { name: "Once" }).click();
+  const zone = page.getByRole("combobox", { name: "Time zone" });
+  await zone.fill("America/New_Yrok");
+  await errorOf(page, "recurrence.timeZone").getByText("There is no such time zone").waitFor();
+  await zone.press("Tab");
+  assert.equal(await zone.inputValue(), "America/New_Yrok");
+  await page.getByRole("button", { name: "Create job" }).click();
+  assert.ok(page.url().endsWith("/new-job"), "nothing is saved");
+  await zone.fill("America/New_York");
+  await eventually("no error", async () => (await errorOf(page, "recurrence.timeZone").count()) === 0);
+});
+
+test("the schedule is previewed while name and URL are wrong, and wrong JSON of a new job has its errors", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  const { page } = window;
+  window.expect(/400/);
+  await window.go("new-job");
+  await page.getByLabel("Name", { exact: true }).fill("my job!");
+  await page.getByLabel("URL").first().fill("example");
+  await page.getByLabel("Unit").selectOption("Minute");
+  await previewed(page, "Every minute, Europe/Berlin");
+  await errorOf(page, "@name").waitFor();
+  await errorOf(page, "action.request.uri").waitFor();
+  const json = page.getByLabel("JSON");
+  const definition = JSON.parse(await json.inputValue());
+  definition.properties.recurrence = { frequency: "Day", interval: "x", schedule: { hours: [25] } };
+  await json.fill(JSON.stringify(definition));
+  await errorOf(page, "recurrence.interval").waitFor();
+});

@@ -51,10 +51,29 @@ test("a deleted job leads to the list of jobs", async ({ start, open }) => {
   const window = await open(server);
   const { page } = window;
   await window.go("jobs/demo/report");
+  const pages = await page.evaluate(() => history.length);
   await page.getByRole("button", { name: "Delete…" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete report" }).click();
   await page.waitForURL(`${server.url}/jobs`);
   await page.getByText("No jobs yet.").waitFor();
+  await page.getByText("Deleted demo/report").waitFor();
+  // The message is shown once, and the way back does not lead to the deleted job.
+  await page.reload();
+  assert.equal(await page.getByText("Deleted demo/report").count(), 0);
+  assert.equal(await page.evaluate(() => history.length), pages);
+});
+
+test("a manual run of a job whose collection is disabled says that it waits", async ({ start, open }) => {
+  const server = await start();
+  await server.job("report");
+  await server.api("PATCH", "/api/collections/demo", { properties: { state: "Disabled" } });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs/demo/report");
+  await page.getByRole("button", { name: "Run now" }).click();
+  await page.getByRole("dialog").getByText("Its collection is disabled: the run waits until somebody enables it.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Run now" }).click();
+  await page.getByText("A run waits until the collection is enabled").waitFor();
 });
 
 test("every tab of a job is accessible, fits a phone and shows hostile texts as text", async ({ start, open }) => {

@@ -142,3 +142,28 @@ test("a dialog that is cancelled changes nothing and returns the focus", async (
   assert.ok(await button.evaluate((element) => element === document.activeElement));
   await server.api("GET", "/api/collections/demo/jobs/kept");
 });
+
+test("a job is found as it is shown, with its collection", async ({ start, open }) => {
+  const server = await start();
+  for (const collection of ["billing", "web"]) await server.job("export", { collection });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs?search=billing/export");
+  assert.deepEqual(await page.locator("[data-row] .lead").allTextContents(), ["billing/export"]);
+});
+
+test("the list shows which jobs do not run because of their collection or of a pause", async ({ start, open }) => {
+  const server = await start();
+  for (const collection of ["billing", "web"]) await server.job("export", { collection });
+  await server.api("PATCH", "/api/collections/web", { properties: { state: "Disabled" } });
+  const window = await open(server);
+  const { page } = window;
+  const states = () => page.locator("[data-row] .status").allInnerTexts();
+  await window.go("jobs");
+  assert.deepEqual(await states(), ["Enabled", "Collection disabled"]);
+  await window.go("collections/web");
+  assert.deepEqual(await states(), ["Collection disabled"]);
+  await server.api("POST", "/api/pause", { reason: "maintenance" });
+  await window.go("jobs");
+  assert.deepEqual(await states(), ["Paused", "Paused"]);
+});

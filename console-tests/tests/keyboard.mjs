@@ -125,3 +125,26 @@ test("the focus is visible on everything that Tab reaches", async ({ start, open
     assert.ok(reached > 8, `${path}: Tab reaches ${reached} elements`);
   }
 });
+
+test("Enter and Escape leave the search, and keep what was typed", async ({ start, open }) => {
+  const server = await start();
+  for (const name of ["export", "import", "report"]) await server.job(name);
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  const field = page.getByRole("searchbox", { name: "Search", exact: true });
+  for (const key of ["Enter", "Escape"]) {
+    await page.keyboard.press("/");
+    await field.fill("port");
+    await eventually("three rows", async () => (await page.locator("[data-row]").count()) === 3);
+    await field.fill("report");
+    await eventually("one row", async () => (await page.locator("[data-row]").count()) === 1);
+    await page.keyboard.press(key);
+    await page.keyboard.press("j");
+    assert.equal(await field.inputValue(), "report", key);
+    assert.equal(await page.locator("[data-row].current .name").innerText(), "report", key);
+    assert.equal(new URL(page.url()).searchParams.get("search"), "report", key);
+  }
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${server.url}/jobs/demo/report`);
+});

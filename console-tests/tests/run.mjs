@@ -60,3 +60,27 @@ test("a run says that the definition of its job has changed since", async ({ sta
   await changed.waitFor();
   await window.checkAccessibility();
 });
+
+test("a response that the user opened stays open when the page is updated", async ({ start, open }) => {
+  const server = await start();
+  await server.job("report");
+  await server.run("report");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs/demo/report");
+  await page.locator('[data-live="runs"] [data-open]').click();
+  await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();
+  const response = page.locator('[data-live="responses"] details').first();
+  const isOpen = () => response.evaluate((element) => element.open);
+  const before = await isOpen();
+  await response.locator("summary").click();
+  // The run stays as it is: only ages differ.
+  await page.waitForResponse((answer) => answer.url() === page.url());
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 300)));
+  assert.equal(await isOpen(), !before);
+  // Another attempt would replace the region.
+  await page.locator('[data-live="responses"]').evaluate((element) => element.append("old"));
+  await server.run("report", { runs: 2 });
+  await eventually("an update", async () => !(await page.locator('[data-live="responses"]').innerText()).includes("old"));
+  assert.equal(await isOpen(), !before);
+});

@@ -6,9 +6,9 @@ import { ask } from "./dialog.js";
 import * as jobs from "./jobs.js";
 import * as keyboard from "./keyboard.js";
 import * as live from "./live.js";
-import { ApiError, attempt, send, tell } from "./request.js";
+import { ApiError, attempt, send, tell, tellNext, tellWaiting } from "./request.js";
 import * as signIn from "./sign-in.js";
-import { relative } from "./time.js";
+import { relative, wallTime } from "./time.js";
 
 const root = document.documentElement.dataset.root;
 
@@ -72,20 +72,23 @@ async function act(button) {
     if (refused) throw new ApiError(409, refused.error);
   });
   if (!succeeded) return;
-  if (then) location.assign(then);
-  else {
-    tell(done || "Done");
-    await live.refresh();
+  if (then) {
+    if (done) tellNext(done);
+    // The page of what was deleted is gone.
+    return method === "DELETE" ? location.replace(then) : location.assign(then);
   }
+  tell(done || "Done");
+  await live.refresh();
 }
 
 async function pauseEverything() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const answer = await ask({
     title: "Pause everything?",
     text: "No job of any collection starts until you resume. Occurrences of that time are recorded as skipped.",
     fields: [
       { name: "reason", label: "Reason", required: true, hint: "Shown on every page while it lasts." },
-      { name: "until", label: "Until (optional)", type: "datetime-local", hint: "Resumes by itself at this time." },
+      { name: "until", label: "Until (optional)", type: "datetime-local", min: wallTime(Date.now() + 60000, zone).slice(0, 16), hint: `Resumes by itself at this time (${zone.replaceAll("_", " ")}).` },
     ],
     confirm: "Pause everything",
     danger: true,
@@ -139,5 +142,6 @@ chart.start();
 copy.start();
 signIn.start();
 if (document.querySelector("[data-connection]")) live.start();
+tellWaiting();
 tick();
 setInterval(tick, 1000);

@@ -211,14 +211,17 @@ export function scheduleKind(definition) {
   return get(definition, "recurrence.cron") === undefined ? "repeat" : "cron";
 }
 
-/** The definition with another kind of schedule. Zone, end and count are kept where they apply. */
-export function withScheduleKind(definition, kind, { zone, now }) {
+/**
+ * The definition with another kind of schedule. Zone, end and count are kept where they apply, and a start in the future
+ * if `keepsStart`: the user chose it.
+ */
+export function withScheduleKind(definition, kind, { zone, now, keepsStart = true }) {
   if (scheduleKind(definition) === kind) return definition;
   if (kind === "once") {
     const start = fieldText(definition, "startTime", "time", { zone });
     const once = set(definition, "recurrence", undefined);
     const next = wallTime(nextFullHour(now), zoneOf(once, zone));
-    const at = start && instantOf(start, zoneOf(once, zone)) > now ? start : next;
+    const at = keepsStart && start && instantOf(start, zoneOf(once, zone)) > now ? start : next;
     return withField(set(once, "startTime", undefined), "startTime", "time", at, { zone });
   }
   const { count, endTime, timeZone } = Object.fromEntries(["count", "endTime", "timeZone"].map((name) => [name, get(definition, `recurrence.${name}`)]));

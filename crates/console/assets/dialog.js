@@ -14,7 +14,7 @@ function list(rows) {
 }
 
 /**
- * Asks a question. `fields` are inputs: {name, label, type, hint, required}; `preview` is a list of [name, description]
+ * Asks a question. `fields` are inputs: {name, label, type, hint, required, min}; `preview` is a list of [name, description]
  * that opens: {summary, rows}. Resolves to the values of the fields, or to null if the user cancels.
  */
 export function ask({ title, text = "", preview, fields = [], confirm = "OK", danger = false }) {
@@ -53,6 +53,7 @@ export function ask({ title, text = "", preview, fields = [], confirm = "OK", da
     input.type = field.type ?? "text";
     input.required = field.required ?? false;
     input.maxLength = field.maxLength ?? 500;
+    if (field.min) input.min = field.min;
     label.append(input);
     if (field.hint) {
       const hint = document.createElement("span");

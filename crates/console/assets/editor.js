@@ -124,11 +124,25 @@ function showSecret(control, at) {
   }
 }
 
+/** Whether the zone of a job that runs once, which the server does not see, does not exist. */
+function hasUnknownZone() {
+  const zone = one("[data-zone-field]").value.trim();
+  return definitions.scheduleKind(state.definition) === "once" && zone !== "" && !isZone(zone);
+}
+
+function showZoneError() {
+  const field = one('[data-path="recurrence.timeZone"]');
+  field.querySelector(".error[data-shown]")?.remove();
+  one("[data-zone-field]").removeAttribute("aria-invalid");
+  if (hasUnknownZone()) showError(field, "There is no such time zone; choose one of the list, such as Europe/Berlin");
+}
+
 function showZone(except) {
   const field = one("[data-zone-field]");
   const isOnce = definitions.scheduleKind(state.definition) === "once";
   const zone = isOnce ? state.zone : (definitions.get(state.definition, "recurrence.timeZone") ?? "");
-  if (field !== except) setValue(field, String(zone));
+  // A zone that does not exist stays until it is corrected.
+  if (field !== except && !hasUnknownZone()) setValue(field, String(zone));
   const shown = field.value.trim() || "UTC";
   const option = [...one("#zones").options].find((option) => option.value.toLowerCase() === shown.toLowerCase());
   one("[data-zone-hint]").textContent = option ? `Now UTC${option.textContent}` : shown === "UTC" ? "Now UTC+00:00" : "";
@@ -365,6 +379,7 @@ function onInput(event) {
     const before = state.zone;
     const zone = control.value.trim();
     if (definitions.scheduleKind(definition) === "once" && (zone === "" || isZone(zone))) state.zone = zone || "UTC";
+    showZoneError();
     const changed = definitions.withZone(definition, before, zone);
     change(changed, { except: control, at: "recurrence.timeZone" });
     if (changed === definition) showForm(control);
@@ -414,7 +429,8 @@ function changeSchedule(kind) {
   if (typeof zone === "string" && isZone(zone)) state.zone = zone;
   stash[before] = { recurrence: definitions.get(definition, "recurrence"), startTime: definitions.get(definition, "startTime") };
   const known = stash[kind];
-  if (!known) return change(definitions.withScheduleKind(definition, kind, { zone: state.zone, now: Date.now() }));
+  const keepsStart = !isNew || state.touched.has("startTime");
+  if (!known) return change(definitions.withScheduleKind(definition, kind, { zone: state.zone, now: Date.now(), keepsStart }));
   change(definitions.set(definitions.set(definition, "recurrence", known.recurrence), "startTime", known.startTime));
 }
 
@@ -429,6 +445,8 @@ function readJson() {
     return showJsonError("Must be an object, such as {\"properties\": {}}.");
   }
   showJsonError("");
+  // Users of JSON see all errors.
+  state.touched.add("");
   change(definition, { from: "json" });
 }
 
@@ -481,7 +499,14 @@ function showProblems(texts) {
 
 // Preview
 
+/** Names of jobs and collections. */
+const NAME = /^[A-Za-z][A-Za-z0-9_-]{0,99}$/;
+/** The longest time of a timer. */
+const TIMER_MAX = 2 ** 31 - 1;
+
 let timer = null;
+/** Previews again when the first run of the preview has passed. */
+let renewal = null;
 let running = null;
 
 function schedulePreview() {
@@ -502,10 +527,37 @@ function currentResource() {
   return resource(one("[data-collection]").value.trim(), one("[data-name]").value.trim());
 }
 
-/** A new job can be previewed before it has a name. */
+/** A new job can be previewed before it has a valid name. */
 function previewResource() {
   if (!isNew) return form.dataset.resource;
-  return resource(one("[data-collection]").value.trim() || "default", one("[data-name]").value.trim() || "new-job-without-name");
+  const [collection, name] = ["[data-collection]", "[data-name]"].map((selector) => one(selector).value.trim());
+  return resource(isCollection(collection) ? collection : "default", NAME.test(name) ? name : "new-job-without-name");
+}
+
+function isCollection(text) {
+  return text.startsWith("@") || NAME.test(text);
+}
+
+/** Shows errors of the names, which a preview does not send. */
+function showNameErrors() {
+  if (!isNew) return;
+  for (const [selector, at, isValid] of [["[data-name]", "@name", (text) => NAME.test(text)], ["[data-collection]", "@collection", isCollection]]) {
+    const text = one(selector).value.trim();
+    if (text && !isValid(text)) showError(one(`[data-path="${at}"]`), "Must begin with a letter and have at most 100 letters, digits, - and _");
+  }
+}
+
+/** Whether a preview is out of date: its first run has passed. */
+function isStale({ occurrences: [first] }) {
+  return first !== undefined && Date.parse(first) <= Date.now();
+}
+
+/** Keeps a preview while the page is open. */
+function keepPreview(answer) {
+  state.preview = answer;
+  clearTimeout(renewal);
+  if (!answer?.occurrences.length || isStale(answer)) return;
+  renewal = setTimeout(preview, Math.min(Date.parse(answer.occurrences[0]) - Date.now() + 1000, TIMER_MAX));
 }
 
 async function preview() {
@@ -521,19 +573,37 @@ async function preview() {
     status.textContent = "";
     showErrors(null, {});
     showProblems([]);
-    if (isNew && answer.effect === "Replace" && one("[data-name]").value) showError(one('[data-path="@name"]'), "A job with this name exists in the collection");
+    showNameErrors();
+    showZoneError();
+    if (isNew && answer.effect === "Replace" && NAME.test(one("[data-name]").value.trim())) showError(one('[data-path="@name"]'), "A job with this name exists in the collection");
     if (!isNew && answer.etag && answer.etag !== state.etag) showConflict();
-    state.preview = answer;
+    keepPreview(answer);
     showPreview(one("[data-preview]"), answer, view());
   } catch (error) {
     if (error.name === "AbortError") return;
     status.textContent = "";
     if (error.status === 401) return;
     const { other, hidden } = showErrors(error, { onlyTouched: isNew });
-    state.preview = null;
-    showPreview(one("[data-preview]"), null, { ...view(), other, isIncomplete: hidden > 0 });
+    showNameErrors();
+    showZoneError();
+    // Errors of an earlier attempt to save that are corrected by now.
+    if (!one("[data-problems]").hidden && !one("[data-sign-in-link]")) showProblems(other);
+    keepPreview(null);
+    showPreview(one("[data-preview]"), await previewOfSchedule(error, signal), { ...view(), other, isIncomplete: hidden > 0 });
     // The limit of requests is for a minute.
     if (error.status === 429 || error.status === 0) timer = setTimeout(preview, 5000);
+  }
+}
+
+/** The preview of the schedule while only the URL is wrong, such as one that is being typed; null if there is none. */
+async function previewOfSchedule(error, signal) {
+  const problems = error.details?.length ? error.details : [error];
+  if (!problems.every(({ target }) => target === "properties.action.request.uri")) return null;
+  try {
+    const body = definitions.withSecrets(definitions.forPreview(definitions.set(state.definition, "action.request.uri", "")), state.secrets);
+    return await send("POST", `${previewResource()}/preview`, { body, signal });
+  } catch {
+    return null;
   }
 }
 
@@ -641,6 +711,8 @@ async function save() {
       return one(selector).focus();
     }
   }
+  if (hasUnknownZone()) return one("[data-zone-field]").focus();
+  if (state.preview && isStale(state.preview)) await preview();
   if (state.preview?.runsAtOnce) {
     const confirm = isNew ? "Create and run" : "Save and run";
     if (!(await ask({ title: "Saving starts a run at once", text: "The start time is empty or has passed.", confirm }))) return;

@@ -123,6 +123,8 @@ function searchWhileTyping(form) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     search();
+    // The next key is a shortcut, such as that for the next row.
+    field.blur();
   });
 }
 

@@ -50,7 +50,11 @@ export function start() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) {
-      if (event.key === "Escape") event.target.blur();
+      // The browser would clear a search.
+      if (event.key === "Escape") {
+        event.preventDefault();
+        event.target.blur();
+      }
       return;
     }
     if (Date.now() - leader < 1500 && event.key in SCREENS) {

@@ -50,10 +50,11 @@ function isInUse(region) {
   return region.matches("[data-rows]") && window.scrollY > 120;
 }
 
-/** A region without what changes by itself or belongs to the user: ages, selection, the current row. */
+/** A region without what changes by itself or belongs to the user: ages, selection, the current row, what is open. */
 function content(region) {
   const copy = region.cloneNode(true);
   for (const time of copy.querySelectorAll("time[data-relative]")) time.textContent = "";
+  for (const details of copy.querySelectorAll("details")) details.open = false;
   for (const row of copy.querySelectorAll("[data-row]")) {
     row.removeAttribute("aria-selected");
     row.classList.remove("current");
@@ -69,11 +70,19 @@ function isSame(element, other) {
   return action(element) === action(other);
 }
 
+/** Opens in a new version of a region what the user has open, and closes what the user has closed. */
+function keepOpen(region, fresh) {
+  const title = (details) => details.querySelector("summary").textContent;
+  const before = new Map([...region.querySelectorAll("details")].map((details) => [title(details), details.open]));
+  for (const details of fresh.querySelectorAll("details")) details.open = before.get(title(details)) ?? details.open;
+}
+
 function replace(region, fresh) {
   const focused = region.contains(document.activeElement) ? document.activeElement : null;
   const focusable = "a, button, input, select, [tabindex]";
   const current = [...region.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("current"));
   const adopted = document.adoptNode(fresh);
+  keepOpen(region, adopted);
   region.replaceWith(adopted);
   // By its action, not by its position: where "Skip next" was may now be "Delete".
   if (focused) [...adopted.querySelectorAll(focusable)].find((element) => isSame(element, focused))?.focus({ preventScroll: true });

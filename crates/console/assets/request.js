@@ -86,6 +86,21 @@ export function tell(text, { bad = false } = {}) {
   if (!bad) setTimeout(() => message.remove(), 6000);
 }
 
+const WAITING = "kalends-message";
+
+/** Shows a message on the next page. */
+export function tellNext(text) {
+  sessionStorage.setItem(WAITING, text);
+}
+
+/** Shows the message of the previous page. */
+export function tellWaiting() {
+  const text = sessionStorage.getItem(WAITING);
+  if (!text) return;
+  sessionStorage.removeItem(WAITING);
+  tell(text);
+}
+
 /** Runs an action and shows its error. Returns whether it succeeded. */
 export async function attempt(action) {
   try {

@@ -41,9 +41,19 @@ fn short_weekday(name: &'static str) -> &'static str {
 
 /// `Mon 2026-11-16 02:30`, with seconds where they are not zero.
 pub(crate) fn date_time(at: Instant, zone: &Zone) -> String {
+    let mut text = String::new();
+    push_date_time(&mut text, at, zone);
+    text
+}
+
+/// Appends [`date_time`] to a text.
+pub(crate) fn push_date_time(text: &mut String, at: Instant, zone: &Zone) {
     let local = local(at, zone);
     let time = local.time();
-    [local.weekday, local.date(), time.strip_suffix(":00").unwrap_or(time)].join(" ")
+    let time = time.strip_suffix(":00").unwrap_or(time);
+    for part in [local.weekday, " ", local.date(), " ", time] {
+        text.push_str(part);
+    }
 }
 
 /// `02:30`

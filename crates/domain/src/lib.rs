@@ -74,7 +74,7 @@ pub use run::{
     Outcome, REDELIVERIES_MAX, conclude, final_state,
 };
 pub use run_statistics::{
-    ClosedRun, Execution, LastAttempt, LastAttempts, RunStatistics, RunStatus,
+    ClosedRun, Execution, LastAttempt, LastAttempts, RunOutcome, RunStatistics, RunStatus,
 };
 pub use schedule_state::{
     EditKind, OpenScheduledRuns, ScheduleEdit, ScheduleState, changes_schedule, closed_by_edit,

@@ -61,6 +61,27 @@ impl ClosedRun {
     }
 }
 
+/// The part of a closed run that statistics count and a list of jobs shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOutcome {
+    /// Its scheduled time; the first one of a range.
+    pub scheduled: Instant,
+    /// How it closed.
+    pub disposition: Disposition,
+    /// [`Execution::duration`]; `None` without an attempt, and in rows of earlier versions.
+    pub duration: Option<Duration>,
+}
+
+impl From<&ClosedRun> for RunOutcome {
+    fn from(run: &ClosedRun) -> RunOutcome {
+        RunOutcome {
+            scheduled: run.record.from,
+            disposition: run.record.disposition,
+            duration: run.execution.as_ref().map(Execution::duration),
+        }
+    }
+}
+
 /// The last attempt of an action in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastAttempt {
@@ -157,20 +178,19 @@ impl RunStatistics {
     pub const RUNS_MAX: usize = 50;
 
     /// Statistics over closed runs. Occurrences that did not run do not count.
-    pub fn of(closed: &[ClosedRun]) -> RunStatistics {
-        let status = |run: &&ClosedRun| RunStatus::of(run.record.disposition);
+    pub fn of(outcomes: &[RunOutcome]) -> RunStatistics {
+        let status = |run: &&RunOutcome| RunStatus::of(run.disposition);
         let ran =
-            |run: &&ClosedRun| matches!(status(run), RunStatus::Succeeded | RunStatus::Failed);
-        let runs = || closed.iter().filter(ran);
-        let durations = runs().filter_map(|run| run.execution.as_ref().map(Execution::duration));
-        let mut durations: Vec<_> = durations.collect();
+            |run: &&RunOutcome| matches!(status(run), RunStatus::Succeeded | RunStatus::Failed);
+        let runs = || outcomes.iter().filter(ran);
+        let mut durations: Vec<_> = runs().filter_map(|run| run.duration).collect();
         durations.sort_unstable();
         RunStatistics {
             runs: runs().count() as u64,
             succeeded: runs().filter(|run| status(run) == RunStatus::Succeeded).count() as u64,
             p50: percentile(&durations, 50),
             p95: percentile(&durations, 95),
-            since: runs().map(|run| run.record.from).min(),
+            since: runs().map(|run| run.scheduled).min(),
         }
     }
 }
@@ -260,6 +280,7 @@ mod tests {
             closed(Disposition::Failed, 30, Some(4)),
             closed(Disposition::Completed, 40, None),
         ];
+        let runs = runs.each_ref().map(RunOutcome::from);
         let expected = RunStatistics {
             runs: 3,
             succeeded: 2,

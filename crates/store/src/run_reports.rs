@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kalends_domain::{AccessScope, ActionRole, ClosedRun, JobPath, LastAttempts, RunStatus};
+use kalends_domain::{
+    AccessScope, ActionRole, ClosedRun, JobPath, LastAttempts, RunOutcome, RunStatus,
+};
 use kalends_recurrence::{Instant, duration_to_ticks};
 
 use crate::record::{JobKey, LedgerRecord, OpenRun, RunId};
@@ -12,7 +14,7 @@ use crate::store::Reply;
 /// Reads of runs over all jobs. Each call is bounded.
 pub trait RunReports: Send + Sync {
     /// The newest closed runs of each job, newest first, at most `limit` of each job. In the order of
-    /// `jobs`; empty for a job that does not exist.
+    /// `jobs`. Those of a deleted job may be returned until they are removed.
     fn newest_runs(&self, jobs: Vec<JobKey>, limit: usize) -> Reply<'_, Vec<NewestRuns>>;
 
     /// Open runs of all jobs, those opened last first. Examines at most `scan_max` runs.
@@ -35,7 +37,7 @@ pub trait RunReports: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewestRuns {
     /// Closed runs, newest first.
-    pub closed: Vec<ClosedRun>,
+    pub closed: Vec<RunOutcome>,
     /// Whether a node executes a run of the job.
     pub is_running: bool,
 }

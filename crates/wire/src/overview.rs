@@ -17,6 +17,8 @@ pub struct ListedJob<'a> {
     pub collection: &'a str,
     /// The schedule in words; `None` if it cannot be described.
     pub schedule_text: Option<String>,
+    /// The state of the collection.
+    pub collection_state: CollectionState,
     /// Number of failed runs since the last run that succeeded.
     pub consecutive_failures: u64,
     /// Statistics of the newest runs, if requested.
@@ -24,15 +26,16 @@ pub struct ListedJob<'a> {
 }
 
 /// Serialises a job like [`write_job`], with its collection and its schedule in words.
-pub fn write_listed_job(
+pub fn write_listed_job<'a>(
     path: &JobPath,
-    job: &JobDefinition,
+    job: &'a JobDefinition,
     runtime: &JobRuntimeState,
     listed: ListedJob<'_>,
-) -> Json<'static> {
-    let mut json = write_job(path, job, runtime, Version::NEWEST).into_owned();
+) -> Json<'a> {
+    let mut json = write_job(path, job, runtime, Version::NEWEST);
     if let Json::Object(members) = &mut json {
         members.push(("collection".into(), listed.collection.to_owned().into()));
+        members.push(("collectionState".into(), state_text(listed.collection_state).into()));
         members.extend(listed.schedule_text.map(|text| ("scheduleText".into(), text.into())));
         members.push(("consecutiveFailures".into(), listed.consecutive_failures.into()));
         members.extend(listed.statistics.map(|statistics| ("statistics".into(), statistics)));
@@ -158,21 +161,24 @@ pub fn write_overview(numbers: Option<OverviewNumbers>) -> Json<'static> {
 
 impl From<OverviewCollection> for Json<'static> {
     fn from(collection: OverviewCollection) -> Json<'static> {
-        let state = match collection.state {
-            CollectionState::Enabled => "Enabled",
-            CollectionState::Disabled => "Disabled",
-            CollectionState::Suspended => "Suspended",
-        };
         ObjectBuilder::new()
             .put("collection", collection.collection)
             .put("id", collection.id)
-            .put("state", state)
+            .put("state", state_text(collection.state))
             .put("enabled", collection.enabled)
             .put("disabled", collection.disabled)
             .put("failing", collection.failing)
             .put("jobs", collection.jobs)
             .put("maxJobs", collection.max_jobs.map_or(Json::Null, Json::from))
             .into()
+    }
+}
+
+fn state_text(state: CollectionState) -> &'static str {
+    match state {
+        CollectionState::Enabled => "Enabled",
+        CollectionState::Disabled => "Disabled",
+        CollectionState::Suspended => "Suspended",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kalends_domain::{
-    AttemptStatus, ClosedRun, Execution, JobPath, LastAttempts, OccurrenceState, RunInFlight,
+    AttemptStatus, ClosedRun, JobPath, LastAttempts, OccurrenceState, RunInFlight, RunOutcome,
     RunStatistics, RunStatus,
 };
 use kalends_recurrence::Instant;
@@ -57,7 +57,10 @@ pub fn write_closed_run(job: JobOfRun<'_>, run: &ClosedRun, last: LastAttempts) 
         .put("status", status_text(RunStatus::of(record.disposition)))
         .put("disposition", disposition_text(record.disposition))
         .put_some("attempts", attempts)
-        .put_some("durationMilliseconds", execution.map(duration_milliseconds))
+        .put_some(
+            "durationMilliseconds",
+            execution.map(|execution| milliseconds(execution.duration())),
+        )
         .put_some("message", last.main.map(|last| last.message))
         .put_some("errorAction", error_action)
         .put("generation", record.generation)
@@ -113,7 +116,7 @@ fn write_error_action(
 #[derive(Clone, Copy, Debug)]
 pub struct NewestRunsOfJob<'a> {
     /// Closed runs, newest first.
-    pub closed: &'a [ClosedRun],
+    pub closed: &'a [RunOutcome],
     /// Whether a run is in flight.
     pub is_running: bool,
     /// Failed runs since the last one that succeeded.
@@ -124,12 +127,11 @@ pub struct NewestRunsOfJob<'a> {
 pub fn write_statistics(job: &NewestRunsOfJob<'_>) -> Json<'static> {
     let RunStatistics { runs, succeeded, p50, p95, since } = RunStatistics::of(job.closed);
     let outcomes = job.closed.iter().take(OUTCOMES_MAX).map(|run| {
-        let execution = run.execution.as_ref();
         ObjectBuilder::new()
-            .put("scheduledTime", run.record.from)
-            .put("disposition", disposition_text(run.record.disposition))
-            .put("status", status_text(RunStatus::of(run.record.disposition)))
-            .put_some("durationMilliseconds", execution.map(duration_milliseconds))
+            .put("scheduledTime", run.scheduled)
+            .put("disposition", disposition_text(run.disposition))
+            .put("status", status_text(RunStatus::of(run.disposition)))
+            .put_some("durationMilliseconds", run.duration.map(milliseconds))
     });
     let rate = (runs > 0).then(|| (succeeded as f64 / runs as f64 * 10_000.0).round() / 10_000.0);
     let duration = ObjectBuilder::new()
@@ -180,10 +182,6 @@ fn status_text(status: RunStatus) -> &'static str {
         RunStatus::Skipped => "Skipped",
         RunStatus::Missed => "Missed",
     }
-}
-
-fn duration_milliseconds(execution: &Execution) -> u64 {
-    milliseconds(execution.duration())
 }
 
 fn milliseconds(duration: Duration) -> u64 {

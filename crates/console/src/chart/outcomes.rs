@@ -4,15 +4,16 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use askama::Template;
-use kalends_recurrence::Instant;
 use serde::Deserialize;
 
-use crate::format::duration;
+use crate::format::{duration, push_date_time};
 use crate::mark::Mark;
 use crate::view::View;
 
 const SHOWN: usize = 20;
 const STEP: usize = 9;
+/// Bytes of a longer title: `Wed 2026-11-18 07:06:34: Succeeded, 1 min 10 s`.
+const TITLE_BYTES: usize = 48;
 
 /// The chart.
 #[derive(Template)]
@@ -44,8 +45,12 @@ impl Outcomes {
     pub(crate) fn new(outcomes: &[Outcome<'_>], view: &View) -> Outcomes {
         let known = outcomes.iter().take(SHOWN).rev().map(|outcome| {
             let status = &*outcome.status;
-            let time = outcome.scheduled_time.parse::<Instant>().map(|at| view.date_time(at));
-            let mut title = [time.as_deref().unwrap_or_default(), ": ", status].concat();
+            let mut title = String::with_capacity(TITLE_BYTES);
+            if let Ok(at) = outcome.scheduled_time.parse() {
+                push_date_time(&mut title, at, &view.zone);
+            }
+            title.push_str(": ");
+            title.push_str(status);
             if let Some(milliseconds) = outcome.duration_milliseconds {
                 title.push_str(", ");
                 title.push_str(&duration(Duration::from_millis(milliseconds)));

@@ -96,7 +96,7 @@ impl Geometry {
                 text: None,
             },
             ScreenWidth::Phone => {
-                Geometry { width, left: 0.0, right: width, row: 44.0, bar: 20.0, text: Some(84.0) }
+                Geometry { width, left: 0.0, right: width, row: 44.0, bar: 20.0, text: Some(100.0) }
             }
         }
     }

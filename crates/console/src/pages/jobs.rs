@@ -89,6 +89,8 @@ pub(super) struct ListedJob<'a> {
     #[serde(borrow)]
     collection: Cow<'a, str>,
     #[serde(borrow)]
+    collection_state: Cow<'a, str>,
+    #[serde(borrow)]
     schedule_text: Cow<'a, str>,
     consecutive_failures: u64,
     #[serde(borrow)]
@@ -191,7 +193,11 @@ pub(super) async fn page(
     let tabs = std::iter::once(tab("All", "", "all")).chain(tabs).collect();
     let next = jobs.next_link.as_deref().unwrap_or_default();
     let next = next.split(['?', '&']).find_map(|pair| pair.strip_prefix("cursor="));
-    let next_page = next.map(|cursor| format!("?{}&cursor={cursor}", filter.query(&filter.state)));
+    let next_page = next.map(|cursor| {
+        let filter = filter.query(&filter.state);
+        let separator = if filter.is_empty() { "" } else { "&" };
+        format!("?{filter}{separator}cursor={cursor}")
+    });
     let overview = overview.unwrap_or_default();
     let collections = overview.list("collections");
     let rows: Vec<_> = jobs.value.iter().map(|job| Row::new(job, view)).collect();
@@ -250,6 +256,10 @@ impl Row {
         let ListedJob { properties, statistics, .. } = job;
         let state = match &*properties.state {
             "Enabled" if statistics.running => "Running",
+            "Enabled" if view.is_paused() => "Paused",
+            "Enabled" if !["", "Enabled"].contains(&&*job.collection_state) => {
+                "Collection disabled"
+            }
             "Enabled" if job.consecutive_failures >= FAILING_MIN => "Failing",
             state => state,
         };

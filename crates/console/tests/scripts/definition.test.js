@@ -139,6 +139,10 @@ test("a new job has a start time in the future and no run at its creation", () =
   assert.equal(d.get(again, "startTime"), "2026-11-16T15:05:00");
   const once = d.withScheduleKind(d.set(cron, "startTime", undefined), "once", { zone: "Europe/Berlin", now: NOW });
   assert.equal(d.get(once, "startTime"), "2026-11-16T16:00:00+01:00");
+  // A start that nobody chose is minutes away: too soon for a job that then runs while it is being written.
+  const kind = { zone: "Europe/Berlin", now: NOW };
+  assert.equal(d.get(d.withScheduleKind(definition, "once", { ...kind, keepsStart: false }), "startTime"), "2026-11-16T16:00:00+01:00");
+  assert.equal(d.get(d.withScheduleKind(definition, "once", kind), "startTime"), "2026-11-16T15:05:00+01:00");
 });
 
 test("another frequency drops the members of the schedule that it does not have", () => {

@@ -86,6 +86,7 @@ fn jobs_of_all_collections_are_listed_by_collection_and_name() {
         assert_eq!(first[member], single[member]);
     }
     assert_eq!(first["collection"], "batch");
+    assert_eq!(first["collectionState"], "Enabled");
     assert_eq!(first["scheduleText"], "At 02:30 every day, Europe/Berlin");
     assert_eq!(first["consecutiveFailures"], 0);
     assert_eq!(
@@ -110,6 +111,12 @@ fn a_search_finds_text_in_name_collection_target_description_and_tags() {
         ("billing", vec!["batch/z"]),
         ("OTHER", vec!["other/j"]),
         ("%25", vec![]),
+        // As the job is shown.
+        ("Batch/Z", vec!["batch/z"]),
+        ("web/example", vec!["web/A", "web/b"]),
+        ("batch/", vec!["batch/z"]),
+        ("web/z", vec![]),
+        ("absent/z", vec![]),
     ] {
         assert_eq!(names(&mut connection, &format!("/api/jobs?search={text}")), expected, "{text}");
     }

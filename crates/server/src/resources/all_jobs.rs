@@ -28,7 +28,7 @@ const SEARCH_CHARS_MAX: usize = 256;
 
 pub(super) async fn list(request: RequestContext) -> HandlerResult {
     request.new_version()?;
-    let conditions = read_conditions(&request)?;
+    let conditions = with_collection_of_text(read_conditions(&request)?, &request).await?;
     let parameters: Vec<_> = ["search", "state", "collection", "statistics"]
         .into_iter()
         .filter_map(|name| Some((name, request.query.text(name).ok()??.to_owned())))
@@ -88,18 +88,19 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     Ok(ApiResponse::json(StatusCode::OK, &body))
 }
 
-fn write(
+fn write<'a>(
     app: &App,
     found: &FoundJob,
-    record: &JobRecord,
+    record: &'a JobRecord,
     newest: Option<NewestRuns>,
     is_paused: bool,
-) -> Json<'static> {
+) -> Json<'a> {
     let definition = &record.job.definition;
     let rule = stored_rule_of(definition, record.job.created, &app.settings.schedules).ok();
     let collection = collection_label(app, &record.path.collection);
     let listed = ListedJob {
         collection: &collection,
+        collection_state: found.collection_state,
         schedule_text: rule.map(|rule| rule.describe_with(ImmediateRun::Past)),
         consecutive_failures: found.consecutive_failures,
         statistics: newest.map(|newest| statistics::write(&newest, found.consecutive_failures)),
@@ -107,6 +108,33 @@ fn write(
     let collection_status = CollectionStatus { state: found.collection_state, is_paused };
     let runtime = jobs::runtime_state(record, collection_status, app);
     write_listed_job(&record.path, definition, &runtime, listed)
+}
+
+/// A text such as `billing/export`, as a job is shown, selects the jobs of this collection that match the
+/// rest, if there is such a collection.
+async fn with_collection_of_text(
+    conditions: Conditions,
+    request: &RequestContext,
+) -> Result<Conditions, ApiError> {
+    let parts = conditions.text.as_deref().and_then(|text| text.split_once('/'));
+    let Some((name, rest)) = parts.filter(|_| conditions.collection.is_none()) else {
+        return Ok(conditions);
+    };
+    let Ok(path) = CollectionName::new(name).map(|name| default_collection(request, name)) else {
+        return Ok(conditions);
+    };
+    let scope = AccessScope::Collection(path.clone());
+    let may_read = request.require(Permission::Read, scope).is_ok();
+    if !may_read || request.app.store.collection(path.clone()).await?.is_none() {
+        return Ok(conditions);
+    }
+    let text = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
+    Ok(Conditions { text, collection: Some(path), ..conditions })
+}
+
+/// A collection of the default group.
+fn default_collection(request: &RequestContext, collection: CollectionName) -> CollectionPath {
+    CollectionPath { group: request.app.settings.default_group.clone(), collection }
 }
 
 fn read_conditions(request: &RequestContext) -> Result<Conditions, ApiError> {
@@ -132,12 +160,11 @@ pub(super) fn read_collection(
     request: &RequestContext,
     text: &str,
 ) -> Result<CollectionPath, ApiError> {
-    let default_group = &request.app.settings.default_group;
     let by_id = || match AccessScope::parse(text) {
         Ok(AccessScope::Collection(path)) => Some(path),
         _ => None,
     };
-    let by_name = |collection| CollectionPath { group: default_group.clone(), collection };
+    let by_name = |collection| default_collection(request, collection);
     let path = CollectionName::new(text).ok().map(by_name).or_else(by_id).ok_or_else(|| {
         let message = "must be the name or the id of a collection";
         invalid("collection", format!("{message} (found {})", quoted(text)))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kalends_domain::{
     AccessScope, ActionRole, AttemptStatus, ClosedRun, CollectionPath, Execution, HistoryEntry,
-    JobPath, LastAttempt, LastAttempts, RunStatus,
+    JobPath, LastAttempt, LastAttempts, RunOutcome, RunStatus,
 };
 use kalends_recurrence::Instant;
 
@@ -137,7 +137,8 @@ pub async fn the_newest_runs_of_many_jobs_are_read_at_once(subject: Subject) {
 
     let keys = vec![two.key, JobKey(9_999), one.key, two.key];
     let read = subject.store.newest_runs(keys, 100).await.unwrap();
-    let idle = NewestRuns { closed: vec![failed, skipped, first], is_running: false };
+    let closed = [failed, skipped, first].each_ref().map(RunOutcome::from).to_vec();
+    let idle = NewestRuns { closed, is_running: false };
     let running = NewestRuns { closed: vec![], is_running: true };
     assert_eq!(read, [running.clone(), NewestRuns::default(), idle.clone(), running]);
     let newest = subject.store.newest_runs(vec![one.key], 2).await.unwrap();

@@ -18,7 +18,7 @@ impl Tables {
     pub(super) fn newest_runs(&self, job: JobKey, limit: usize) -> NewestRuns {
         let rows = self.ledger.get(&job).into_iter().flatten().rev();
         NewestRuns {
-            closed: rows.map(|(_, run)| run.clone()).take(limit).collect(),
+            closed: rows.map(|(_, run)| run.into()).take(limit).collect(),
             is_running: self.open_runs(job).iter().any(|run| run.claim.is_some()),
         }
     }

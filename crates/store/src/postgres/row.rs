@@ -2,9 +2,9 @@
 
 use kalends_domain::{
     ClosedRun, CollectionName, CollectionPath, Execution, GroupName, GroupPath, HistoryEntry,
-    JobName, JobPath, Micros, NameError, SubscriptionId, Timing,
+    JobName, JobPath, Micros, NameError, RunOutcome, SubscriptionId, Timing,
 };
-use kalends_recurrence::Instant;
+use kalends_recurrence::{Instant, ticks_to_duration};
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
@@ -260,38 +260,19 @@ pub(super) fn closed_run(row: &Row) -> Result<ClosedRun, StoreError> {
     Ok(ClosedRun { record: ledger(row)?, execution })
 }
 
-/// Closed runs from a row with an array of each column of [`closed_run`].
-pub(super) fn closed_runs(row: &Row) -> Result<Vec<ClosedRun>, StoreError> {
-    let numbers = |column: &str| get::<Vec<i64>>(row, column);
-    let codes = |column: &str| get::<Vec<i16>>(row, column);
-    let optional_times = |column: &str| get::<Vec<Option<i64>>>(row, column);
-    let times = numbers("first_at")?.into_iter().zip(numbers("last_at")?).zip(numbers("closed")?);
-    let counts = numbers("generation")?.into_iter().zip(numbers("count")?);
-    let kinds = codes("cause")?.into_iter().zip(codes("disposition")?);
-    let executions = optional_times("started")?.into_iter().zip(optional_times("ended")?);
-    let executions = executions.zip(get::<Vec<Option<i32>>>(row, "attempts")?);
-    let runs = times.zip(counts.zip(kinds)).zip(executions);
-    let run = |((((from, to), closed), ((generation, count), (cause, disposition))), execution)| {
-        let execution = match execution {
-            ((Some(started), Some(ended)), Some(attempts)) => Some(Execution {
-                started: instant(started)?,
-                ended: instant(ended)?,
-                attempts: i32::unsigned_abs(attempts),
-            }),
-            _ => None,
-        };
-        let record = LedgerRecord {
-            generation: i64::cast_unsigned(generation),
-            from: instant(from)?,
-            to: instant(to)?,
-            count: i64::cast_unsigned(count),
-            cause: Code::of(cause)?,
+/// The outcomes of closed runs, from a row with an array of each column.
+pub(super) fn outcomes(row: &Row) -> Result<Vec<RunOutcome>, StoreError> {
+    let scheduled: Vec<i64> = get(row, "first_at")?;
+    let dispositions: Vec<i16> = get(row, "disposition")?;
+    let durations: Vec<Option<i64>> = get(row, "duration")?;
+    let outcome = |((scheduled, disposition), duration): ((i64, i16), Option<i64>)| {
+        Ok(RunOutcome {
+            scheduled: instant(scheduled)?,
             disposition: Code::of(disposition)?,
-            closed: instant(closed)?,
-        };
-        Ok(ClosedRun { record, execution })
+            duration: duration.map(ticks_to_duration),
+        })
     };
-    runs.map(run).collect()
+    scheduled.into_iter().zip(dispositions).zip(durations).map(outcome).collect()
 }
 
 /// The finished attempts of an open run.

@@ -36,16 +36,12 @@ impl PostgresStore {
         // By scheduled time, which an index has for each job. A row per job with an array of each
         // column is cheaper to send and to read than a row per run.
         let sql = "SELECT n.job, r.is_running, l.* FROM unnest($1::bigint[]) AS n (job)
-              JOIN jobs j ON j.key = n.job JOIN collections c ON c.id = j.collection_id
               CROSS JOIN LATERAL (
                 SELECT EXISTS (SELECT FROM runs WHERE runs.job = n.job AND owner IS NOT NULL)
                     AS is_running) r
               CROSS JOIN LATERAL (
-                SELECT array_agg(first_at) AS first_at, array_agg(last_at) AS last_at,
-                    array_agg(generation) AS generation, array_agg(count) AS count,
-                    array_agg(cause) AS cause, array_agg(disposition) AS disposition,
-                    array_agg(closed) AS closed, array_agg(started) AS started,
-                    array_agg(ended) AS ended, array_agg(attempts) AS attempts
+                SELECT array_agg(first_at) AS first_at, array_agg(disposition) AS disposition,
+                    array_agg(ended - started) AS duration
                 FROM (SELECT * FROM ledger WHERE ledger.job = n.job
                       ORDER BY first_at DESC, last_at DESC, number DESC LIMIT $2) l
               ) l WHERE r.is_running OR l.first_at IS NOT NULL";
@@ -55,10 +51,8 @@ impl PostgresStore {
         distinct.dedup();
         let mut found: HashMap<i64, NewestRuns> = HashMap::new();
         for row in self.query(sql, &[&distinct, &rows_max(limit)]).await? {
-            let closed = match get::<Option<Vec<i64>>>(&row, "first_at")? {
-                Some(_) => row::closed_runs(&row)?,
-                None => vec![],
-            };
+            let has_closed = get::<Option<Vec<i64>>>(&row, "first_at")?.is_some();
+            let closed = if has_closed { row::outcomes(&row)? } else { vec![] };
             let newest = NewestRuns { closed, is_running: get(&row, "is_running")? };
             found.insert(get(&row, "job")?, newest);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kalends_domain::{ClosedRun, Execution, JobName, JobPath, LastAttempts};
+use kalends_domain::{ClosedRun, Execution, JobName, JobPath, LastAttempts, RunOutcome};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -46,11 +46,8 @@ pub(crate) fn newest_runs(
     keys: &[JobKey],
     limit: usize,
 ) -> SqliteResult<Vec<NewestRuns>> {
-    let mut statement = snapshot.connection().prepare_cached(concat!(
-        "SELECT ",
-        closed_columns!(),
-        " FROM ledger l WHERE l.id = ?"
-    ))?;
+    let sql = "SELECT l.previous, l.from_at, l.disposition, l.started, l.ended FROM ledger l WHERE l.id = ?";
+    let mut statement = snapshot.connection().prepare_cached(sql)?;
     let mut found = Vec::with_capacity(keys.len());
     for job in keys {
         let state = match jobs::exists(snapshot.connection(), *job)? {
@@ -64,7 +61,13 @@ pub(crate) fn newest_runs(
         let mut closed = Vec::new();
         if limit > 0 {
             walk(&mut statement, state.newest_ledger_row, |row| {
-                closed.push(read_closed(row)?);
+                let started: Option<Instant> = nth_option(row, 3)?;
+                let executed = started.zip(nth_option::<Instant>(row, 4)?);
+                closed.push(RunOutcome {
+                    scheduled: nth(row, 1)?,
+                    disposition: nth(row, 2)?,
+                    duration: executed.map(|(started, ended)| ended.since(started)),
+                });
                 Ok(closed.len() < limit)
             })?;
         }

@@ -12,9 +12,10 @@ use kalends_store::record::{
     PauseRecord, Progress,
 };
 use kalends_store::{
-    AttemptCounts, ClaimAfter, CollectionContext, CollectionWrite, DueJob, HistoryFilter,
-    JobContext, JobFilter, JobFilterState, JobPut, JobWrite, ListedOpenRun, OpenRunsQuery, Page,
-    PauseContext, PauseWrite, RunFilter, RunWrite, RunWriteResult, Scope, Store,
+    AttemptCounts, ClaimAfter, ClosedRunsQuery, CollectionContext, CollectionWrite, DueJob,
+    HistoryFilter, JobContext, JobFilter, JobFilterState, JobPut, JobWrite, ListedOpenRun,
+    OpenRunsQuery, Page, PauseContext, PauseWrite, RunFilter, RunWrite, RunWriteResult, Scope,
+    Store,
 };
 use serde_json::{Value, json};
 
@@ -283,7 +284,8 @@ async fn expected_of_job(
         from: Instant::MIN,
         to: Instant::MAX,
     };
-    let query = OpenRunsQuery { filter, before: None, scan_max: 1_000, limit: 1_000 };
+    let open_filter = filter.clone();
+    let query = OpenRunsQuery { filter: open_filter, before: None, scan_max: 1_000, limit: 1_000 };
     for ListedOpenRun { run, attempts, .. } in store.listed_open_runs(query).await.unwrap().runs {
         lines.push(json!({
             "kind": "run",
@@ -332,8 +334,9 @@ async fn expected_of_job(
             "generation": entry.generation,
         }));
     }
-    let newest = store.newest_runs(vec![job.key], 1_000).await.unwrap();
-    for ClosedRun { record: row, execution } in newest.into_iter().flat_map(|job| job.closed) {
+    let query = ClosedRunsQuery { filter, after: None, scan_max: 1_000, limit: 1_000 };
+    for listed in store.listed_closed_runs(query).await.unwrap().runs {
+        let ClosedRun { record: row, execution } = listed.run;
         lines.push(json!({
             "kind": "ledger",
             "collection": collection,

@@ -34,9 +34,9 @@ pub(super) struct LastAttempt {
 impl Answer {
     pub(super) fn new(job: &Job<'_>, note: Option<Note>, view: &View) -> Answer {
         let explanation = &job.explanation;
-        let last = LastAttempt::new(&job.last, job, view);
+        let last = LastAttempt::new(job.last(), job, view);
         let failures = match job.consecutive_failures() {
-            0 if job.last.text("properties.status") == "Failed" => 1,
+            0 if job.last().text("properties.status") == "Failed" => 1,
             failures => failures,
         };
         let (edge, heading) = heading(&explanation.text("reason"), failures, job);
@@ -61,7 +61,7 @@ fn heading(reason: &str, failures: u64, job: &Job<'_>) -> (&'static str, String)
             ("fail-edge", "It has finished: its last run failed")
         }
         ("Finished", _) => ("ok-edge", "It has finished"),
-        ("Scheduled", 0) if !job.last.has("properties") => ("", "It has not run yet"),
+        ("Scheduled", 0) if !job.last().has("properties") => ("", "It has not run yet"),
         ("Scheduled", 0) => ("ok-edge", "It runs as scheduled"),
         ("Scheduled", 1) => ("fail-edge", "It runs as scheduled, and its last run failed"),
         ("Scheduled", failures) => {

@@ -63,6 +63,7 @@ struct JobPage<'a> {
     mark: Mark,
     is_enabled: bool,
     is_finished: bool,
+    run_effect: RunEffect,
     /// Path of bulk operations in the API, and the body of the one that enables or disables this job:
     /// unlike an edit, it needs only the permission to run jobs.
     bulk: String,
@@ -82,6 +83,27 @@ struct JobPage<'a> {
     dst_notes: Vec<String>,
     tab: &'static str,
     content: Tab,
+}
+
+/// The effect of a manual run, in the question and in the message that follows.
+struct RunEffect {
+    text: &'static str,
+    done: &'static str,
+}
+
+impl RunEffect {
+    fn of(job: &Job<'_>) -> RunEffect {
+        match job.explanation.text("reason").as_str() {
+            "CollectionDisabled" => RunEffect {
+                text: "Its collection is disabled: the run waits until somebody enables it.",
+                done: "A run waits until the collection is enabled",
+            },
+            _ => RunEffect {
+                text: "It runs once, in addition to its schedule.",
+                done: "Started a run",
+            },
+        }
+    }
 }
 
 /// The content below the tabs.
@@ -107,8 +129,8 @@ struct Job<'a> {
     /// Why it is or is not running now.
     explanation: Value,
     statistics: Value,
-    /// The history entry of the last attempt of the main action.
-    last: Value,
+    /// The newest page of the history.
+    history: Result<Value, ApiFailure>,
     /// Coming occurrences.
     coming: Vec<Value>,
 }
@@ -116,6 +138,7 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     async fn load(
         address: &'a JobAddress,
+        history_entries: usize,
         view: &View,
         api: &dyn Api,
     ) -> Result<Job<'a>, ApiFailure> {
@@ -124,7 +147,7 @@ impl<'a> Job<'a> {
             address.api("", ""),
             address.api("/explain", ""),
             address.api("/statistics", ""),
-            address.api("/history", &format!("%24top={HISTORY_READ}")),
+            address.api("/history", &format!("%24top={history_entries}")),
             address.api("/occurrences", &format!("from={now}&%24top={NEXT_SHOWN}")),
         ];
         let (job, explanation, statistics, history, coming) = tokio::join!(
@@ -134,18 +157,21 @@ impl<'a> Job<'a> {
             read(api, &paths[3]),
             read(api, &paths[4]),
         );
-        let history = history.unwrap_or_default();
-        let history = history.list("value");
-        let is_main = |entry: &&Value| entry.text("properties.actionName") != "ErrorAction";
-        let last = history.iter().find(is_main).or(history.first()).cloned();
         Ok(Job {
             address,
             job: without_secrets(job?, &view.secret_headers),
             explanation: explanation.unwrap_or_default(),
             statistics: statistics.unwrap_or_default(),
-            last: last.unwrap_or_default(),
+            history,
             coming: coming.unwrap_or_default().list("value").to_vec(),
         })
+    }
+
+    /// The history entry of the last attempt of the main action.
+    fn last(&self) -> &Value {
+        let entries = self.history.as_ref().map_or(&[][..], |page| page.list("value"));
+        let is_main = |entry: &&Value| entry.text("properties.actionName") != "ErrorAction";
+        entries.iter().find(is_main).or(entries.first()).unwrap_or(&Value::Null)
     }
 
     fn created(&self) -> Option<Instant> {
@@ -194,12 +220,13 @@ pub(super) async fn page(
     api: &dyn Api,
 ) -> PageResult {
     view.title = format!("{} · {}", address.job, address.collection.collection);
-    let (shared, job) = tokio::join!(shared, Job::load(address, view, api));
+    let wanted = request.parameter("tab");
+    let tab = TABS.iter().find(|(id, _)| *id == wanted).map_or("runs", |(id, _)| id);
+    let history_entries = if tab == "runs" { runs::ENTRIES } else { HISTORY_READ };
+    let (shared, job) = tokio::join!(shared, Job::load(address, history_entries, view, api));
     view.share(shared);
     let job = job?;
     view.set_job_zone(zone_of(&job.job));
-    let wanted = request.parameter("tab");
-    let tab = TABS.iter().find(|(id, _)| *id == wanted).map_or("runs", |(id, _)| id);
     let content = match tab {
         "schedule" => Tab::Schedule(Schedule::load(&job, request, view, api).await?),
         "definition" => definition(&job),
@@ -225,6 +252,7 @@ pub(super) async fn page(
         state,
         is_enabled: own_state == "Enabled",
         is_finished: matches!(own_state.as_str(), "Completed" | "Faulted"),
+        run_effect: RunEffect::of(&job),
         answer: Answer::new(&job, reason, view),
         switch: switch_body(address, own_state == "Enabled"),
         bulk: format!("{}/jobs/bulk", address.collection.in_api()),

@@ -1,5 +1,6 @@
 //! The tab "Runs": the history of a job, one row per occurrence, the newest first.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use kalends_recurrence::Instant;
@@ -16,7 +17,7 @@ use crate::view::{PageRequest, Time, View};
 use crate::words;
 
 /// History entries of a page. Each is an attempt, so that there are fewer rows.
-const ENTRIES: usize = 50;
+pub(super) const ENTRIES: usize = 50;
 /// Pages of 100 occurrences that are read to name the outcome of the runs.
 const OCCURRENCE_PAGES_MAX: usize = 3;
 /// Runs in flight are searched in this time before now if there is no history.
@@ -58,11 +59,11 @@ impl Runs {
         api: &dyn Api,
     ) -> Result<Runs, ApiFailure> {
         let cursor = request.parameter("cursor");
-        let mut query = format!("%24top={ENTRIES}");
-        if !cursor.is_empty() {
-            query += &format!("&%24skiptoken={}", encode(&cursor));
-        }
-        let history = read(api, &job.address.api("/history", &query)).await?;
+        let query = format!("%24top={ENTRIES}&%24skiptoken={}", encode(&cursor));
+        let history = match cursor.is_empty() {
+            true => job.history.as_ref().map_err(Clone::clone)?,
+            false => &read(api, &job.address.api("/history", &query)).await?,
+        };
         // The attempts of the last row of a page may continue on the next one.
         let shown_before: Option<Instant> = request.parameter("after").parse().ok();
         let mut groups = group(history.list("value"));
@@ -75,13 +76,13 @@ impl Runs {
             false => groups.iter().map(|group| group.at).max().unwrap_or(view.now),
         };
         let occurrences = occurrences(job, from, to, OCCURRENCE_PAGES_MAX, api).await.rows;
+        let mut by_time = HashMap::new();
+        for row in &occurrences {
+            by_time.entry(row.time("scheduledTime")).or_insert(row);
+        }
         let mut rows: Vec<_> = groups
             .iter()
-            .map(|group| {
-                let occurrence =
-                    occurrences.iter().find(|row| row.time("scheduledTime") == Some(group.at));
-                Row::new(group, occurrence, job, view)
-            })
+            .map(|group| Row::new(group, by_time.get(&Some(group.at)).copied(), job, view))
             .collect();
         if is_first_page {
             // Runs without a finished attempt have no history yet.
