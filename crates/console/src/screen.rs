@@ -27,6 +27,8 @@ pub enum Screen {
     System,
     /// Sign-in.
     SignIn,
+    /// A path that no other screen has.
+    Missing,
 }
 
 impl Screen {
@@ -81,7 +83,7 @@ impl Screen {
             Screen::Run(..) | Screen::Runs => "Runs",
             Screen::Collections | Screen::Collection(_) => "Collections",
             Screen::System => "System",
-            Screen::SignIn => "",
+            Screen::SignIn | Screen::Missing => "",
         }
     }
 }

@@ -29,9 +29,9 @@ pub fn search_text(definition: &JobDefinition) -> String {
     };
     parts.extend(target.iter().map(String::as_str));
     parts.extend(definition.extensions.description.as_deref());
-    for (name, value) in definition.extensions.tags.iter().flatten() {
-        parts.extend([name.as_str(), value.as_str()]);
-    }
+    let tags = definition.extensions.tags.iter().flatten();
+    let tags: Vec<_> = tags.map(|(name, value)| format!("{name}={value}")).collect();
+    parts.extend(tags.iter().map(String::as_str));
     parts.join("\n").to_lowercase()
 }
 

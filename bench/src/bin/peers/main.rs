@@ -56,7 +56,7 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
         is_quick,
         rounds: 3,
         burst: if is_quick { 3_000 } else { 50_000 },
-        seconds: if is_quick { 3 } else { 30 },
+        seconds: if is_quick { 3 } else { 10 },
         only: vec![],
     };
     let mut words = words.iter();

@@ -11,6 +11,7 @@ mod sign_in;
 mod system;
 
 use askama::Template;
+use percent_encoding::percent_decode_str;
 
 pub use sign_in::is_page;
 
@@ -38,6 +39,7 @@ pub async fn respond(screen: Screen, request: PageRequest<'_>, api: &dyn Api) ->
         }
         Screen::System => system::page(&mut view, shared, api).await,
         Screen::SignIn => sign_in::page(&mut view, &request),
+        Screen::Missing => missing(&mut view, shared, &request).await,
     };
     page.unwrap_or_else(|failure| error(view, &failure))
 }
@@ -50,6 +52,16 @@ fn rendered(template: &impl Template) -> PageResult {
         Ok(body) => Ok(Page { status: 200, body }),
         Err(error) => Err(ApiFailure { status: 500, message: error.to_string() }),
     }
+}
+
+async fn missing(
+    view: &mut View,
+    shared: impl Future<Output = Shared>,
+    request: &PageRequest<'_>,
+) -> PageResult {
+    view.share(shared.await);
+    let path = percent_decode_str(request.path).decode_utf8_lossy();
+    Err(ApiFailure { status: 404, message: format!("There is no page {path}") })
 }
 
 #[derive(Template)]

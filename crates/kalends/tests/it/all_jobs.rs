@@ -109,6 +109,7 @@ fn a_search_finds_text_in_name_collection_target_description_and_tags() {
         ("reports.example.com/RUN", vec!["batch/z"]),
         ("nightly%20exp", vec!["batch/z"]),
         ("billing", vec!["batch/z"]),
+        ("team%3dbilling", vec!["batch/z"]),
         ("OTHER", vec!["other/j"]),
         ("%25", vec![]),
         // As the job is shown.

@@ -109,6 +109,28 @@ fn pages_run_scripts_of_the_server_only_and_cannot_be_framed() {
 }
 
 #[test]
+fn a_wrong_path_has_a_page_for_browsers_and_an_error_for_clients() {
+    let server = TestServer::start();
+    let mut connection = server.connect();
+    let browser = [("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")];
+    for path in ["/jbos", "/jobs/", "/jobs/web", "/a%3Cb%3E/c"] {
+        let page = connection.request_with("GET", path, &browser, None);
+        assert_eq!(page.status, 404, "{path}");
+        assert!(page.body.contains("There is no page /"), "{path}: {}", page.body);
+        assert!(page.body.contains("Overview"), "{path}: {}", page.body);
+        assert!(!page.body.contains("a<b>"), "{path}: {}", page.body);
+        let error = connection.request("GET", path, None);
+        assert_eq!((error.status, error.body.get(..1)), (404, Some("{")), "{path}");
+    }
+    for path in ["/api/absent", "/subscriptions/x/y", "/PROVIDERS/x", "/metadata/x"] {
+        let error = connection.request_with("GET", path, &browser, None);
+        assert_eq!(error.body.get(..1), Some("{"), "{path}: {error:?}");
+    }
+    let written = connection.request_with("POST", "/jbos", &browser, None);
+    assert_eq!((written.status, written.body.get(..1)), (404, Some("{")));
+}
+
+#[test]
 fn assets_of_the_console_are_cached_until_they_change() {
     let (_server, mut connection) = with_jobs(&[]);
     let page = connection.request("GET", "/", None).body;

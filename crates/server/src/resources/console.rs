@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
 use kalends_console::{
     Answer, Api, Asset, CONTENT_SECURITY_POLICY, PageRequest, Screen, SignInMethod,
@@ -67,6 +67,19 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
     let response = ApiResponse::text(status, page.body)
         .with(SPECULATION_RULES, &kalends_console::speculation_rules(&request.path));
     Ok(HEADERS.into_iter().fold(response, |response, (name, value)| response.with(name, value)))
+}
+
+/// Whether a request of a path without a route comes from the address bar or a link of a browser. Below
+/// the folders of the API, errors are those of the API for every client.
+pub(super) fn is_for_person<B>(request: &Request<B>) -> bool {
+    let folder = request.uri().path().split('/').nth(1).unwrap_or_default();
+    let is_api = ["api", "subscriptions", "providers", "metadata"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(folder));
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    !is_api
+        && request.method() == Method::GET
+        && accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
 fn sign_in_method(app: &App) -> SignInMethod {

@@ -40,6 +40,7 @@ use futures_util::FutureExt as _;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use kalends_console::Screen;
 use kalends_domain::{AccessScope, NewNote, Permission};
 use kalends_wire::{ErrorCode, ErrorDetails, Version, quoted};
 
@@ -162,7 +163,10 @@ pub(crate) async fn handle(
         refusals: None,
     });
     let is_write = !request.method().is_safe();
-    let route = route(request.method(), request.uri().path(), &app.settings.default_group);
+    let route = match route(request.method(), request.uri().path(), &app.settings.default_group) {
+        Ok(None) if console::is_for_person(&request) => Ok(Some(Route::Console(Screen::Missing))),
+        route => route,
+    };
     let is_fast = !is_write && matches!(&route, Ok(Some(route)) if route.is_fast_read());
     // An HTTP/2 client can reset a stream, which drops this future, and keep its connection.
     let runs_inline = is_fast && protocol == Protocol::Http1;
