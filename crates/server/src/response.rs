@@ -110,6 +110,11 @@ impl ApiResponse {
             headers.insert(header::CONTENT_TYPE, JSON);
         }
         for (name, value) in self.headers {
+            if name == header::CACHE_CONTROL {
+                // Browsers would not cache an asset that has them.
+                headers.remove(header::PRAGMA);
+                headers.remove(header::EXPIRES);
+            }
             match name {
                 header::SET_COOKIE => drop(headers.append(name, value)),
                 name => drop(headers.insert(name, value)),

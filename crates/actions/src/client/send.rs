@@ -129,10 +129,10 @@ impl Client {
         identity: &Identity,
     ) -> Result<Arc<TargetPool>, ConnectError> {
         Ok(self.pool.target(PoolKey {
-            collection: to.collection.clone(),
+            collection: &to.collection,
             address: addresses.first().ok_or(ConnectError::Refused)?,
             security: to.security,
-            host: to.host.clone(),
+            host: &to.host,
             identity: identity.digest(),
         }))
     }

@@ -142,6 +142,7 @@ fn assets_of_the_console_are_cached_until_they_change() {
         assert!(asset.header("Content-Type").unwrap().starts_with(kind), "{name}");
         let cache = asset.header("Cache-Control").unwrap();
         assert!(cache.contains("immutable"), "{cache}");
+        assert_eq!((asset.header("Pragma"), asset.header("Expires")), (None, None), "{name}");
     }
     assert_eq!(connection.request("GET", "/assets/0/console.css", None).status, 404);
 }

@@ -50,12 +50,17 @@ pub(crate) fn gate_states_from_cache(
     jobs: &[JobKey],
 ) -> Option<Vec<Option<GateState>>> {
     let pause = shared.pause();
-    let gate_state = |key: &JobKey| {
-        let Some(row) = shared.dirty_rows.as_committed(*key)? else { return Some(None) };
-        let collection = shared.collection_switches.get(&row.collection)?;
+    let mut last = None;
+    let mut gate_state = |row: Option<StateRow>| {
+        let Some(row) = row else { return Some(None) };
+        let collection = match last {
+            Some((id, collection)) if id == row.collection => collection,
+            _ => shared.collection_switches.get(&row.collection)?,
+        };
+        last = Some((row.collection, collection));
         Some(collection.map(|collection| gate_state_of(&row, collection, pause)))
     };
-    jobs.iter().map(gate_state).collect()
+    shared.dirty_rows.as_committed(jobs)?.into_iter().map(&mut gate_state).collect()
 }
 
 /// Gate states from the database. `since` must be obtained before the snapshot.

@@ -173,9 +173,11 @@ impl DirtyRows {
         (found, last.filter(|_| scanned == scan_max))
     }
 
-    /// A row as of the newest commit; `None` if the table has it.
-    pub(crate) fn as_committed(&self, job: JobKey) -> Option<Option<StateRow>> {
-        self.as_of(job, self.committed.load(Ordering::SeqCst))
+    /// Rows as of the newest commit; `None` if the table has one of them. Locks once for all.
+    pub(crate) fn as_committed(&self, jobs: &[JobKey]) -> Option<Vec<Option<StateRow>>> {
+        let rows = self.read();
+        let committed = self.committed.load(Ordering::SeqCst);
+        jobs.iter().map(|job| rows.by_job.get(job)?.as_of(committed)).collect()
     }
 
     /// Changes a row in the current transaction.
