@@ -72,10 +72,10 @@ test("arrow keys show the values of a chart", async ({ start, open }) => {
   await load.focus();
   await page.keyboard.press("ArrowRight");
   const first = await tooltip.innerText();
-  assert.match(first, /^\w{3} \d{4}-\d\d-\d\d \d\d:00: \d+ runs?$/);
+  assert.match(first, /^\w{3} \d\d:00: \d+ runs?( in the rest of this hour)?$/);
   await page.keyboard.press("ArrowDown");
   const below = await tooltip.innerText();
-  assert.notEqual(below.slice(0, 14), first.slice(0, 14), "another day");
+  assert.notEqual(below.slice(0, 3), first.slice(0, 3), "another day");
   await page.keyboard.press("ArrowUp");
   assert.equal(await tooltip.innerText(), first);
   await window.checkAccessibility();

@@ -14,7 +14,7 @@ function center(element) {
 }
 
 function marksOf(region) {
-  return [...region.querySelectorAll(".hover:has(> title)")].filter((element) => element.getBoundingClientRect().width > 0);
+  return [...region.querySelectorAll(".hover:has(> title), .marks > :has(> title)")].filter((element) => element.getBoundingClientRect().width > 0);
 }
 
 /** The nearest mark in a direction. */
@@ -39,7 +39,7 @@ function show(element) {
   tooltip.className = "tooltip";
   tooltip.setAttribute("role", "status");
   document.body.append(tooltip);
-  tooltip.textContent = mark.querySelector("title").textContent;
+  tooltip.textContent = [mark.closest("[data-name]")?.dataset.name, mark.querySelector("title").textContent].filter(Boolean).join(", ");
   place();
 }
 
@@ -69,7 +69,8 @@ export function start() {
     show(marks.includes(mark) ? next(marks, step) : marks[0]);
   });
   document.addEventListener("focusin", (event) => {
-    if (event.target.matches(".chart a.hover, .chart a:has(> .hover)")) show(event.target.matches(".hover") ? event.target : event.target.querySelector(".hover"));
+    if (event.target.matches(".marks > a")) show(event.target);
+    else if (event.target.matches(".chart a:has(> .hover)")) show(event.target.querySelector(".hover"));
   });
   document.addEventListener("focusout", hide);
   document.addEventListener("scroll", place, { passive: true, capture: true });

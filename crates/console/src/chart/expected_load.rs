@@ -6,22 +6,21 @@ use std::time::Duration;
 use askama::Template;
 use serde_json::Value;
 
-use super::{Label, ScreenWidth, has_transition};
+use super::{Label, has_transition};
 use crate::api::Json as _;
 use crate::format::{count, counted, local};
 use crate::view::View;
 
 const BUCKET: Duration = Duration::from_secs(3_600);
+/// Height of a weekday.
+const ROW: f64 = 28.0;
 
 /// The chart.
 #[derive(Template)]
 #[template(path = "chart/expected_load.html")]
 pub(crate) struct ExpectedLoad {
-    screen: ScreenWidth,
-    width: f64,
     height: f64,
-    cell_width: f64,
-    cell_height: f64,
+    cells_height: f64,
     cells: Vec<Cell>,
     rows: Vec<Label>,
     hours: Vec<Label>,
@@ -32,18 +31,18 @@ pub(crate) struct ExpectedLoad {
 }
 
 struct Cell {
-    x: f64,
-    y: f64,
+    hour: u32,
+    row: usize,
     opacity: f64,
     title: String,
     /// A DST transition of the zone that the chart is in.
     is_transition: bool,
+    /// The present hour, of which a part has passed.
+    is_present: bool,
 }
 
 impl ExpectedLoad {
-    pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> ExpectedLoad {
-        let (width, left) = screen.choose((600.0, 40.0), (ScreenWidth::PHONE, 38.0));
-        let (step, row_height) = screen.choose((23.0, 29.0), (11.9, 19.0));
+    pub(crate) fn new(data: &Value, view: &View) -> ExpectedLoad {
         // Runs by weekday and hour. In a zone with half-hour offsets or on a DST night, buckets share a
         // cell or leave one empty. The week ends in the hour in which it begins: that has one cell.
         let mut days: Vec<&'static str> = Vec::new();
@@ -72,17 +71,23 @@ impl ExpectedLoad {
         // Not that of the present hour, of which a part has passed.
         let whole = runs.iter().filter(|(cell, _)| Some(**cell) != present);
         let least = whole.map(|(_, (_, number))| *number).min().unwrap_or(0);
-        let cells = runs.iter().map(|((row, hour), (date, number))| Cell {
-            x: left + f64::from(*hour) * step,
-            y: 2.0 + *row as f64 * row_height,
-            opacity: opacity(*number, least, most),
-            is_transition: transitions.contains(&(*row, *hour)),
-            title: format!(
-                "{} {date} {hour:02}:00: {}{}",
-                days.get(*row).copied().unwrap_or_default(),
-                counted(*number, "run", "runs"),
-                if transitions.contains(&(*row, *hour)) { "; DST transition" } else { "" },
-            ),
+        let cells = runs.iter().map(|((row, hour), (_, number))| {
+            let is_present = present == Some((*row, *hour));
+            let is_transition = transitions.contains(&(*row, *hour));
+            Cell {
+                hour: *hour,
+                row: *row,
+                opacity: opacity(*number, least, most),
+                is_transition,
+                is_present,
+                title: format!(
+                    "{} {hour:02}:00: {}{}{}",
+                    days.get(*row).copied().unwrap_or_default(),
+                    counted(*number, "run", "runs"),
+                    if is_present { " in the rest of this hour" } else { "" },
+                    if is_transition { "; DST transition" } else { "" },
+                ),
+            }
         });
         let cells = cells.collect();
         let busiest = runs.iter().max_by_key(|(_, (_, number))| *number).filter(|_| most > 0);
@@ -99,20 +104,17 @@ impl ExpectedLoad {
         };
         let rows = days.iter().enumerate().map(|(row, weekday)| Label {
             x: 0.0,
-            y: row_height / 2.0 + 5.0 + row as f64 * row_height,
+            y: ROW / 2.0 + 4.0 + row as f64 * ROW,
             text: (*weekday).to_owned(),
         });
-        let hours = (0..24_u32).step_by(screen.choose(3, 6)).map(|hour| Label {
-            x: left + f64::from(hour) * step,
-            y: 18.0 + days.len() as f64 * row_height,
+        let hours = (0..24_u32).step_by(3).map(|hour| Label {
+            x: f64::from(hour) / 24.0 * 100.0,
+            y: 14.0 + days.len() as f64 * ROW,
             text: format!("{hour:02}"),
         });
         ExpectedLoad {
-            screen,
-            width,
-            height: 24.0 + days.len() as f64 * row_height,
-            cell_height: row_height - 3.0,
-            cell_width: step - screen.choose(2.0, 1.5),
+            height: 20.0 + days.len() as f64 * ROW,
+            cells_height: days.len() as f64 * ROW,
             rows: rows.collect(),
             hours: hours.collect(),
             cells,

@@ -1,5 +1,6 @@
 //! Charts as SVG. A module computes the geometry, its template draws it.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use kalends_recurrence::{Instant, Zone};
@@ -20,7 +21,8 @@ pub(crate) use outcomes::{Outcome, Outcomes};
 pub(crate) use run_counts::RunCounts;
 pub(crate) use waterfall::{Attempt, Phase, Waterfall};
 
-/// The screen that a chart is drawn for. Pages have a chart for each, and the style sheet shows one.
+/// The screen that a chart with much text is drawn for. Pages have one for each, and the style sheet shows
+/// one. Other charts fit any width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenWidth {
     Wide,
@@ -73,6 +75,17 @@ pub(crate) struct Label {
     pub(crate) text: String,
 }
 
+/// A number with one or two decimals, as short as possible: a page has hundreds of them.
+fn short(value: impl Borrow<f64>) -> String {
+    let value = value.borrow();
+    let text = if value.abs() < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") };
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    match text.strip_prefix("0.") {
+        Some(decimals) => format!(".{decimals}"),
+        None => text.to_owned(),
+    }
+}
+
 /// Whether the offset of a zone changes between two times.
 fn has_transition(from: Instant, to: Instant, zone: &Zone) -> bool {
     local(from, zone).offset() != local(to, zone).offset()
@@ -106,6 +119,15 @@ mod tests {
             (hours("2027-10-31T00:00:00Z", "2027-10-31T01:00:00Z"), true),
         ] {
             assert_eq!(has_transition(from, to, &berlin), expected, "{from}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, expected) in
+            [(0.0, "0"), (0.004, "0"), (0.25, ".25"), (0.5, ".5"), (10.0, "10"), (16.66, "16.7")]
+        {
+            assert_eq!(short(value), expected);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Runs of the next hour: one lane per collection, one dot per minute, larger for more runs.
+//! Runs of the next hour: one lane per collection, bars by minute, higher for more runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,25 +7,29 @@ use askama::Template;
 use kalends_recurrence::Instant;
 use serde_json::Value;
 
-use super::{Label, ScreenWidth, has_transition};
+use super::{Label, has_transition, short};
 use crate::api::Json as _;
-use crate::format::{self, counted, hour_minute, local};
+use crate::format::{self, count, counted, hour_minute, local};
 use crate::view::View;
 
-const LANE: f64 = 26.0;
+/// Distance of two lanes.
+const LANE: f64 = 28.0;
+/// Height of the highest bar.
+const HEIGHT_MAX: f64 = 24.0;
+/// A minute with one run, and one with several, is seen beside one with hundreds.
+const HEIGHT_MIN: (f64, f64) = (3.0, 6.0);
+/// The scale ends at this number of runs, or more: one run is no high bar.
+const SCALE_MIN: u64 = 3;
 /// Seconds between two lines of the axis.
 const TICK: u64 = 600;
 const LANES_MAX: usize = 8;
+const NAME_CHARS_MAX: usize = 15;
 const BUCKET: Duration = Duration::from_secs(60);
 
-/// The chart.
+/// The chart. Lengths along the axis are minutes in lanes, and per cent outside of them.
 #[derive(Template)]
 #[template(path = "chart/next_hour.html")]
 pub(crate) struct NextHour {
-    screen: ScreenWidth,
-    width: f64,
-    left: f64,
-    right: f64,
     lanes: Vec<Lane>,
     ticks: Vec<Label>,
     /// A DST transition.
@@ -41,76 +45,122 @@ struct Lane {
     y: f64,
     name: String,
     full_name: String,
-    dots: Vec<Dot>,
+    bars: Vec<Bar>,
 }
 
-struct Dot {
-    x: f64,
-    radius: f64,
+/// Minutes in a row with the same number of runs.
+struct Bar {
+    minute: String,
+    minutes: u32,
+    top: f64,
+    /// `one` for a single run, `paused` for runs that do not start; else empty.
+    class: &'static str,
     title: String,
+}
+
+/// Runs of a collection in each of some minutes.
+struct Runs {
+    start: Instant,
+    minutes: u32,
+    /// Seconds from now.
+    seconds: i64,
+    number: u64,
     /// The pause lasts until then: these runs do not start.
     is_paused: bool,
 }
 
-/// Runs of a collection in a minute.
-struct Runs {
-    start: Instant,
-    x: f64,
-    number: u64,
-}
-
 impl Runs {
-    fn dot(&self, collection: &str, view: &View) -> Dot {
+    fn end(&self) -> Instant {
+        self.start.saturating_add(BUCKET * self.minutes)
+    }
+
+    /// Whether `next` is drawn as part of the same bar.
+    fn continues(&self, next: &Runs) -> bool {
+        let is_equal = self.number == next.number && self.is_paused == next.is_paused;
+        is_equal && self.end() == next.start
+    }
+
+    /// `most` runs of a minute in the chart.
+    fn bar(&self, most: u64, view: &View) -> Bar {
         let at = hour_minute(self.start, &view.zone);
         let number = counted(self.number, "run", "runs");
-        let is_paused = view.is_paused_at(self.start);
-        let paused = if is_paused { " (paused)" } else { "" };
-        Dot {
-            x: self.x,
-            radius: (2.5 + (self.number as f64).sqrt() * 1.2).min(LANE / 2.0 - 1.0),
-            title: format!("{collection}, {at}: {number}{paused}"),
-            is_paused,
+        let paused = if self.is_paused { " (paused)" } else { "" };
+        let (one, several) = HEIGHT_MIN;
+        let min = if self.number > 1 { several } else { one };
+        let height = self.number as f64 / most.max(SCALE_MIN) as f64 * HEIGHT_MAX;
+        Bar {
+            minute: short(self.seconds as f64 / 60.0),
+            minutes: self.minutes,
+            top: HEIGHT_MAX - height.max(min).round(),
+            class: match (self.is_paused, self.number) {
+                (true, _) => "paused",
+                (false, 1) => "one",
+                (false, _) => "",
+            },
+            title: match self.minutes {
+                1 => format!("{at}: {number}{paused}"),
+                _ => {
+                    let end = hour_minute(self.end(), &view.zone);
+                    format!("{at} to {end}: {number} a minute{paused}")
+                }
+            },
         }
     }
 }
 
-impl NextHour {
-    pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> NextHour {
-        let width = screen.choose(600.0, ScreenWidth::PHONE);
-        let (left, right) = screen.choose((132.0, width - 24.0), (104.0, width - 16.0));
-        let name_max = screen.choose(16, 13);
-        let mut lanes: BTreeMap<String, Vec<Runs>> = BTreeMap::new();
-        let (mut runs, mut transition) = (0, None);
-        let scale = (right - left) / 3_600.0;
-        for bucket in data.list("buckets") {
-            let Some(start) = bucket.time("start") else { continue };
-            let seconds = (start.unix_seconds() - view.now.unix_seconds()).clamp(0, 3_600);
-            let x = left + seconds as f64 * scale;
-            runs += bucket.integer("count");
-            if has_transition(start, start.saturating_add(BUCKET), &view.zone) {
-                transition = Some(left + (seconds + BUCKET.as_secs() as i64) as f64 * scale);
-            }
-            for (name, number) in bucket.members("collections") {
-                let number = number.integer("");
-                lanes.entry(name.to_owned()).or_default().push(Runs { start, x, number });
+/// Runs by the name of their collection; that of the others is empty.
+fn runs_by_collection(data: &Value, view: &View) -> BTreeMap<String, Vec<Runs>> {
+    let mut lanes: BTreeMap<String, Vec<Runs>> = BTreeMap::new();
+    for bucket in data.list("buckets") {
+        let Some(start) = bucket.time("start") else { continue };
+        let seconds = (start.unix_seconds() - view.now.unix_seconds()).clamp(0, 3_600);
+        let is_paused = view.is_paused_at(start);
+        for (name, number) in bucket.members("collections") {
+            let number = number.integer("");
+            let next = Runs { start, minutes: 1, seconds, number, is_paused };
+            let lane = lanes.entry(name.to_owned()).or_default();
+            match lane.last_mut() {
+                Some(last) if last.continues(&next) => last.minutes += 1,
+                _ => lane.push(next),
             }
         }
-        // The busiest collections, in the order of their names.
-        let mut busiest: Vec<(u64, String)> = lanes
-            .iter()
-            .map(|(name, runs)| (runs.iter().map(|runs| runs.number).sum(), name.clone()))
-            .collect();
-        busiest.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        let shown: Vec<_> = busiest.into_iter().take(LANES_MAX).map(|(_, name)| name).collect();
-        lanes.retain(|name, _| shown.contains(name));
+    }
+    lanes
+}
+
+/// Keeps the busiest collections.
+fn keep_busiest(lanes: &mut BTreeMap<String, Vec<Runs>>) {
+    let sum = |runs: &[Runs]| runs.iter().map(|runs| runs.number * u64::from(runs.minutes)).sum();
+    let mut busiest: Vec<(u64, String)> =
+        lanes.iter().map(|(name, runs)| (sum(runs), name.clone())).collect();
+    busiest.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    for (_, name) in busiest.iter().skip(LANES_MAX) {
+        lanes.remove(name);
+    }
+}
+
+impl NextHour {
+    pub(crate) fn new(data: &Value, view: &View) -> NextHour {
+        let buckets = data.list("buckets");
+        let runs = buckets.iter().map(|bucket| bucket.integer("count")).sum();
+        let starts = buckets.iter().filter_map(|bucket| bucket.time("start"));
+        let ends = starts.map(|start| (start, start.saturating_add(BUCKET)));
+        let transition =
+            ends.into_iter().find(|(start, end)| has_transition(*start, *end, &view.zone));
+        let mut lanes = runs_by_collection(data, view);
+        keep_busiest(&mut lanes);
+        let most = lanes.values().flatten().map(|runs| runs.number).max().unwrap_or(0);
         let lanes: Vec<Lane> = lanes
             .into_iter()
             .enumerate()
             .map(|(index, (name, runs))| {
                 let full_name = if name.is_empty() { "other collections".to_owned() } else { name };
-                let y = 18.0 + index as f64 * LANE;
-                let dots = runs.iter().map(|runs| runs.dot(&full_name, view)).collect();
-                Lane { y, name: shortened(&full_name, name_max), dots, full_name }
+                Lane {
+                    y: 4.0 + index as f64 * LANE,
+                    name: shortened(&full_name),
+                    bars: runs.iter().map(|runs| runs.bar(most, view)).collect(),
+                    full_name,
+                }
             })
             .collect();
         let height = 26.0 + lanes.len().max(1) as f64 * LANE;
@@ -118,39 +168,35 @@ impl NextHour {
         let ticks = (0..6).map(|index| {
             let seconds = first + index * TICK;
             let at = view.now.saturating_add(Duration::from_secs(seconds));
-            Label {
-                x: left + seconds as f64 * scale,
-                y: height - 4.0,
-                text: match index % screen.choose(1, 2) {
-                    0 => hour_minute(at, &view.zone),
-                    _ => String::new(),
-                },
-            }
+            let text = hour_minute(at, &view.zone);
+            Label { x: seconds as f64 / 36.0, y: height - 4.0, text }
         });
         NextHour {
-            screen,
-            width,
-            left,
-            right,
             summary: format!(
                 "Next hour: {} in {}{}",
                 counted(runs, "run", "runs"),
                 counted(lanes.len() as u64, "collection", "collections"),
                 if view.is_paused() { "; everything is paused" } else { "" },
             ),
-            caption: match (view.is_paused(), view.pause.time("until")) {
-                (false, _) => "by collection; a larger dot is more runs".to_owned(),
-                (true, None) => "paused: these runs do not start until you resume".to_owned(),
-                (true, Some(until)) => {
-                    let until = format::date_time(until, &view.zone);
-                    format!("paused: runs before {until} do not start")
-                }
-            },
+            caption: caption(most, view),
             is_empty: lanes.is_empty(),
             ticks: ticks.collect(),
-            transition,
+            transition: transition
+                .map(|(_, end)| (end.unix_seconds() - view.now.unix_seconds()) as f64 / 36.0),
             lanes,
             height,
+        }
+    }
+}
+
+fn caption(most: u64, view: &View) -> String {
+    match (view.is_paused(), view.pause.time("until")) {
+        (false, _) if most <= 1 => "by collection and minute".to_owned(),
+        (false, _) => format!("by collection; higher is more, up to {} a minute", count(most)),
+        (true, None) => "paused: these runs do not start until you resume".to_owned(),
+        (true, Some(until)) => {
+            let until = format::date_time(until, &view.zone);
+            format!("paused: runs before {until} do not start")
         }
     }
 }
@@ -163,9 +209,9 @@ fn seconds_to_tick(view: &View) -> u64 {
     (TICK - passed % TICK) % TICK
 }
 
-fn shortened(name: &str, max: usize) -> String {
-    match name.chars().count() > max {
-        true => name.chars().take(max - 1).chain(['…']).collect(),
+fn shortened(name: &str) -> String {
+    match name.chars().count() > NAME_CHARS_MAX {
+        true => name.chars().take(NAME_CHARS_MAX - 1).chain(['…']).collect(),
         false => name.to_owned(),
     }
 }

@@ -6,7 +6,7 @@ use askama::Template;
 use kalends_recurrence::Instant;
 use serde_json::Value;
 
-use super::{Label, ScreenWidth, has_transition, round_up};
+use super::{Label, has_transition, round_up};
 use crate::api::Json as _;
 use crate::format::{count, counted, hour_minute};
 use crate::view::View;
@@ -18,13 +18,10 @@ const HEIGHT_MIN: f64 = 3.0;
 const BARS: u32 = 24;
 const BUCKET: Duration = Duration::from_secs(3_600);
 
-/// The chart.
+/// The chart. Positions along the axis are hours in bars, and per cent outside of them.
 #[derive(Template)]
 #[template(path = "chart/run_counts.html")]
 pub(crate) struct RunCounts {
-    screen: ScreenWidth,
-    width: f64,
-    left: f64,
     bars: Vec<Bar>,
     labels: Vec<Label>,
     /// DST transitions.
@@ -38,8 +35,7 @@ pub(crate) struct RunCounts {
 }
 
 struct Bar {
-    x: f64,
-    width: f64,
+    index: usize,
     parts: Vec<Part>,
     title: String,
     from: String,
@@ -61,11 +57,9 @@ impl RunCounts {
         hour.whole_second().saturating_sub(BUCKET * (BARS - 1))
     }
 
-    pub(crate) fn new(data: &Value, view: &View, screen: ScreenWidth) -> RunCounts {
-        let (width, left) = screen.choose((1_200.0, 40.0), (ScreenWidth::PHONE, 36.0));
-        let gap = screen.choose(4.0, 2.0);
+    pub(crate) fn new(data: &Value, view: &View) -> RunCounts {
         let start = RunCounts::from(view.now);
-        let step = (width - left) / f64::from(BARS);
+        let step = 100.0 / f64::from(BARS);
         let buckets = data.list("buckets");
         let find = |at: Instant| buckets.iter().find(|bucket| bucket.time("start") == Some(at));
         let starts = (0..BARS).map(|index| start.saturating_add(BUCKET * index));
@@ -81,7 +75,7 @@ impl RunCounts {
         let top = counts.iter().map(|(_, ok, failed, passed)| ok + failed + passed).max();
         let top = round_up(top.unwrap_or(0));
         let bars = counts.iter().enumerate().map(|(index, (at, ok, failed, passed))| {
-            let mut y = BOTTOM;
+            let mut y = BOTTOM - TOP;
             let mut parts = Vec::new();
             for (number, class) in [(*ok, "f-ok"), (*failed, "f-fail"), (*passed, "f-warn")] {
                 if number > 0 {
@@ -100,13 +94,10 @@ impl RunCounts {
                 count(*failed),
                 count(*passed),
             );
-            let x = left + index as f64 * step;
-            Bar { x, width: step - gap, parts, title, from: at.to_string(), to: end.to_string() }
+            Bar { index, parts, title, from: at.to_string(), to: end.to_string() }
         });
-        let labels =
-            counts.iter().enumerate().filter(|(index, _)| index % screen.choose(3, 6) == 0);
-        let labels = labels.map(|(index, (at, ..))| Label {
-            x: left + index as f64 * step,
+        let labels = counts.iter().enumerate().step_by(3).map(|(index, (at, ..))| Label {
+            x: index as f64 * step,
             y: 130.0,
             text: hour_minute(*at, &view.zone),
         });
@@ -115,17 +106,14 @@ impl RunCounts {
             .enumerate()
             .skip(1)
             .filter(|(_, (at, ..))| has_transition(at.saturating_sub(BUCKET), *at, &view.zone));
-        let transitions = transitions.map(|(index, _)| left + index as f64 * step - gap / 2.0);
+        let transitions = transitions.map(|(index, _)| index as f64 * step);
         let marks: &[u64] = if top.is_multiple_of(2) { &[0, top / 2, top] } else { &[0, top] };
         let scale = marks.iter().map(|number| Label {
-            x: left - 8.0,
+            x: -8.0,
             y: BOTTOM - *number as f64 / top as f64 * (BOTTOM - TOP),
             text: count(*number),
         });
         RunCounts {
-            screen,
-            width,
-            left,
             scale: scale.collect(),
             bars: bars.collect(),
             labels: labels.collect(),

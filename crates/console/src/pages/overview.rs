@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress, encode};
 use crate::api::{Api, Json as _, read};
-use crate::chart::{ExpectedLoad, NextHour, Responsive, RunCounts};
+use crate::chart::{ExpectedLoad, NextHour, RunCounts};
 use crate::format::count;
 use crate::mark::Mark;
 use crate::view::{PageRequest, Shared, Time, View};
@@ -35,9 +35,9 @@ struct Overview<'a> {
     attention: Vec<Attention>,
     attention_more: usize,
     calculated: Option<Time>,
-    run_counts: Responsive<RunCounts>,
-    next_hour: Responsive<NextHour>,
-    load: Responsive<ExpectedLoad>,
+    run_counts: RunCounts,
+    next_hour: NextHour,
+    load: ExpectedLoad,
     load_calculated: Option<Time>,
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn page(
         _ => ATTENTION_SHOWN,
     };
     let counts = counts.unwrap_or_default();
-    let run_counts = Responsive::new(|screen| RunCounts::new(&counts, view, screen));
+    let run_counts = RunCounts::new(&counts, view);
     let next_hour = next_hour.unwrap_or_default();
     let mut is_empty = overview.has("calculatedAt") && overview.integer("jobs.all") == 0;
     // The overview is calculated from time to time: one without jobs may not have the first ones yet.
@@ -106,15 +106,15 @@ pub(super) async fn page(
         running: figure("running"),
         due: figure("dueWithinHour"),
         needs_attention: figure("attention"),
-        failed: count(overview.integer("failedLast24Hours").max(run_counts.wide.failed)),
+        failed: count(overview.integer("failedLast24Hours").max(run_counts.failed)),
         failed_from,
-        runs: count(run_counts.wide.runs),
+        runs: count(run_counts.runs),
         attention: entries.iter().take(shown).map(|entry| Attention::new(entry, view)).collect(),
         attention_more: entries.len().saturating_sub(shown),
         calculated: overview.time("calculatedAt").map(|at| view.time(at)),
-        next_hour: Responsive::new(|screen| NextHour::new(&next_hour, view, screen)),
+        next_hour: NextHour::new(&next_hour, view),
         load_calculated: load.time("calculatedAt").map(|at| view.time(at)),
-        load: Responsive::new(|screen| ExpectedLoad::new(&load, view, screen)),
+        load: ExpectedLoad::new(&load, view),
         run_counts,
         view,
     };
@@ -174,14 +174,44 @@ mod tests {
     #[tokio::test]
     async fn the_next_hour_says_which_runs_a_pause_prevents() {
         let running = overview(json!({"paused": false})).await;
-        assert!(running.contains("billing, 12:20: 3 runs</title>"), "{running}");
+        assert!(running.contains("12:20: 3 runs</title>"), "{running}");
         let paused = overview(json!({"paused": true})).await;
-        assert!(paused.contains("billing, 12:20: 3 runs (paused)</title>"), "{paused}");
+        assert!(paused.contains("12:20: 3 runs (paused)</title>"), "{paused}");
         assert!(paused.contains("these runs do not start until you resume"), "{paused}");
         let ends = overview(json!({"paused": true, "until": "2026-11-16T12:30:00Z"})).await;
-        assert!(ends.contains("billing, 12:20: 3 runs (paused)</title>"), "{ends}");
-        assert!(ends.contains("billing, 12:40: 3 runs</title>"), "{ends}");
+        assert!(ends.contains("12:20: 3 runs (paused)</title>"), "{ends}");
+        assert!(ends.contains("12:40: 3 runs</title>"), "{ends}");
         assert!(ends.contains("runs before Mon 2026-11-16 12:30 do not start"), "{ends}");
+    }
+
+    #[tokio::test]
+    async fn minutes_with_more_runs_have_higher_bars_and_equal_ones_share_a_bar() {
+        let bucket = |minute: u32, runs: u64| {
+            json!({"start": format!("2026-11-16T12:{minute:02}:00Z"), "count": runs,
+                "collections": {"billing": runs}})
+        };
+        let buckets = [bucket(1, 1), bucket(2, 1), bucket(3, 3), bucket(5, 3)];
+        let api = FakeApi::of_owner().with("/api/expected-runs", json!({"buckets": buckets}));
+        let body = api.page("/").await.body;
+        for bar in [
+            "<rect class=\"one\" x=\"1\" y=\"16\" width=\"2\"><title>12:01 to 12:03: 1 run a minute<",
+            "<rect x=\"3\" y=\"0\"><title>12:03: 3 runs<",
+            "<rect x=\"5\" y=\"0\"><title>12:05: 3 runs<",
+        ] {
+            assert!(body.contains(bar), "{bar} in {body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_present_hour_of_the_expected_load_says_that_a_part_has_passed() {
+        let bucket =
+            |hour: u32| json!({"start": format!("2026-11-16T{hour:02}:00:00Z"), "count": 60});
+        let buckets = [bucket(12), bucket(13)];
+        let api = FakeApi::of_owner().with("/api/expected-runs", json!({"buckets": buckets}));
+        let body = api.page("/").await.body;
+        assert!(body.contains("Mon 12:00: 60 runs in the rest of this hour<"), "{body}");
+        assert!(body.contains("Mon 13:00: 60 runs<"), "{body}");
+        assert_eq!(body.matches("class=\"rest\"").count(), 1, "it is hatched");
     }
 
     #[tokio::test]
