@@ -18,8 +18,8 @@ const COLLECTION_TEXT = "None of them starts until somebody enables the collecti
 
 /** [page, button, dialog]: everything that asks before it acts on one job, one collection or all jobs. */
 const DIALOGS = [
-  ["jobs/demo/job-1", "Run now", { title: "Run demo/job-1 now?", text: "It runs once, in addition to its schedule.", fields: [], buttons: ["Cancel", "Run now"] }],
-  ["jobs/demo/job-2", "Run it now", { title: "Run demo/job-2 now?", text: "It runs once, in addition to its schedule.", fields: [], buttons: ["Cancel", "Run now"] }],
+  ["jobs/demo/job-1", "Run now", { title: "Run demo/job-1 now?", text: "It runs once, in addition to its schedule.", fields: NOTE("Why? It is shown on the job."), buttons: ["Cancel", "Run now"] }],
+  ["jobs/demo/job-2", "Run it now", { title: "Run demo/job-2 now?", text: "It runs once, in addition to its schedule.", fields: NOTE("Why? It is shown on the job."), buttons: ["Cancel", "Run now"] }],
   ["jobs/demo/job-1", "Disable…", { title: "Disable demo/job-1?", text: "Its schedule starts nothing until somebody enables it. You can still run it by hand.", fields: NOTE("Why? It is shown on the job."), buttons: ["Cancel", "Disable"] }],
   ["jobs/demo/off", "Enable…", { title: "Enable demo/off?", text: "", fields: NOTE("Why? It is shown on the job."), buttons: ["Cancel", "Enable"] }],
   ["jobs/demo/job-1", "Delete…", { title: "Delete demo/job-1?", text: "Its history is deleted too. This cannot be undone.", fields: [], buttons: ["Cancel", "Delete job-1"] }],
@@ -86,7 +86,7 @@ test("the dialog of a run asks to run again, and that of the editor warns of a r
   await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();
   await window.ready();
   await page.getByRole("button", { name: "Run again" }).click();
-  assert.deepEqual(await read(dialog), { title: "Run demo/job-1 again now?", text: "It runs once, in addition to its schedule, with its present definition.", fields: [], buttons: ["Cancel", "Run again"] });
+  assert.deepEqual(await read(dialog), { title: "Run demo/job-1 again now?", text: "It runs once, in addition to its schedule, with its present definition.", fields: NOTE("Why? It is shown on the job."), buttons: ["Cancel", "Run again"] });
   window.expect(/400/);
   await window.go("new-job");
   await page.getByLabel("Name", { exact: true }).fill("once");
@@ -112,7 +112,7 @@ test("a dialog about selected jobs names the first five, counts the others, and 
   const expected = [
     ["Disable 6 jobs", { title: "Disable 6 jobs?", text: `${names} Their schedules start nothing until somebody enables them.`, fields: NOTE("Why? It is shown on each job."), buttons: ["Cancel", "Disable 6 jobs"] }],
     ["Enable 6 jobs", { title: "Enable 6 jobs?", text: names, fields: NOTE("Why? It is shown on each job."), buttons: ["Cancel", "Enable 6 jobs"] }],
-    ["Run 6 jobs", { title: "Run 6 jobs?", text: `${names} Each runs once, in addition to its schedule.`, fields: [], buttons: ["Cancel", "Run 6 jobs"] }],
+    ["Run 6 jobs", { title: "Run 6 jobs?", text: `${names} Each runs once, in addition to its schedule.`, fields: NOTE("Why? It is shown on each job."), buttons: ["Cancel", "Run 6 jobs"] }],
     ["Delete 6 jobs", { title: "Delete 6 jobs?", text: `${names} Their history is deleted too. This cannot be undone.`, fields: [], buttons: ["Cancel", "Delete 6 jobs"] }],
   ];
   for (const [button, content] of expected) {

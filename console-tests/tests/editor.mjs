@@ -263,6 +263,32 @@ test("preview and JSON of the editor stay in sight and in their cards while the 
   }
 });
 
+test("form and JSON of the editor are side by side, with room for the JSON of a job", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  const window = await open(server);
+  const { page } = window;
+  for (const path of ["new-job", "jobs/demo/nightly/edit"]) {
+    await window.go(path);
+    await page.locator("[data-preview] li").first().waitFor();
+    const { lines, top } = await page.getByLabel("JSON").evaluate((field) => ({ lines: field.clientHeight / parseFloat(getComputedStyle(field).lineHeight), top: field.getBoundingClientRect().top }));
+    assert.ok(lines >= 24 && top < 300, `${path}: ${lines} lines at ${top} px`);
+  }
+});
+
+test("another weekday of the month is one that the schedule does not have", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  const { page } = window;
+  window.expect(/400/);
+  await window.go("new-job");
+  await page.getByLabel("Unit").selectOption("Month");
+  await page.getByRole("combobox", { name: "On", exact: true }).selectOption("weekdays");
+  await page.getByRole("button", { name: "Add a weekday" }).click();
+  await previewed(page, "the first Monday and the first Tuesday");
+  page.on("dialog", (question) => question.accept());
+});
+
 test("a preview is renewed when its first run has passed, and a job that runs once is proposed for the next full hour", async ({ start, open }) => {
   const server = await start();
   const window = await open(server);

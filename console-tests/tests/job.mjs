@@ -29,6 +29,29 @@ test("Run now starts a run that appears on the page of the job without a reload"
   await page.waitForURL(/\/jobs\/demo\/report\/edit$/);
 });
 
+test("notes are given when a job is edited and when it is run", async ({ start, open }) => {
+  const server = await start();
+  await server.job("nightly");
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs/demo/nightly/edit");
+  await page.locator("[data-preview]", { hasText: "03:00" }).waitFor();
+  await page.getByLabel("Cron expression").fill("0 4 * * *");
+  await page.getByLabel("Note (optional)").fill("The target is slow at three");
+  await page.getByRole("button", { name: "Save changes" }).click();
+  await page.waitForURL(/\/jobs\/demo\/nightly$/);
+  await window.ready();
+  await page.getByRole("button", { name: "Run now" }).click();
+  await page.getByRole("dialog").getByLabel(/Note/).fill("A first run at once");
+  await page.getByRole("dialog").getByRole("button", { name: "Run now" }).click();
+  await eventually("a run", async () => (await server.runs("nightly")).some((run) => run.disposition === "Completed"));
+  await window.go("jobs/demo/nightly?tab=notes");
+  const notes = await page.locator("[data-row]").allInnerTexts();
+  assert.equal(notes.length, 2);
+  assert.match(notes[0], /Ran\s+A first run at once/);
+  assert.match(notes[1], /The target is slow at three/);
+});
+
 test("a job is disabled and enabled again", async ({ start, open }) => {
   const server = await start();
   await server.job("report");

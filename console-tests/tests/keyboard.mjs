@@ -39,6 +39,26 @@ test("the list of jobs is used with the keyboard alone", async ({ start, open })
   await eventually("a list of gamma alone", async () => (await names()).join() === "gamma");
 });
 
+test("Shift selects all rows from the last selected one, by a click and by a key", async ({ start, open }) => {
+  const server = await start();
+  for (const name of ["a", "b", "c", "d", "e"]) await server.job(name);
+  const window = await open(server);
+  const { page } = window;
+  const box = (name) => page.getByRole("checkbox", { name: `Select ${name}`, exact: true });
+  const selected = () => page.locator("[data-row][aria-selected=true] .name").allInnerTexts();
+  await window.go("jobs");
+  await box("b").click();
+  await box("d").click({ modifiers: ["Shift"] });
+  assert.deepEqual(await selected(), ["b", "c", "d"]);
+  assert.ok(await page.getByRole("button", { name: "Run 3 jobs" }).isVisible());
+  await box("c").click({ modifiers: ["Shift"] });
+  assert.deepEqual(await selected(), ["b"], "a range is deselected too");
+  await box("a").focus();
+  await page.keyboard.press("Escape");
+  for (const key of ["j", "x", "j", "j", "j", "Shift+X"]) await page.keyboard.press(key);
+  assert.deepEqual(await selected(), ["a", "b", "c", "d"]);
+});
+
 test("r runs the job of the current row, and e edits it", async ({ start, open }) => {
   const server = await start();
   for (const name of ["alpha", "beta"]) await server.job(name);

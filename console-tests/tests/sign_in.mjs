@@ -93,10 +93,14 @@ test("the editor keeps unsaved work when the session has ended, and saves it aft
 test("roles see only what they may do", async ({ create, open }) => {
   const { server, tokens } = await secured(create);
   const seen = {};
+  const keys = {};
   for (const role of ["owner", "operator", "reader"]) {
     const window = await open(server);
     await signIn(window, tokens[role]);
     await window.page.getByRole("navigation", { name: "Main" }).waitFor();
+    await window.ready();
+    await window.page.keyboard.press("?");
+    keys[role] = await window.page.getByRole("dialog", { name: "Keyboard shortcuts" }).locator("kbd").allInnerTexts();
     seen[role] = {};
     for (const path of ["", "jobs", "jobs/demo/nightly", "runs", "collections", "collections/demo", "system"]) {
       await window.go(path);
@@ -104,6 +108,9 @@ test("roles see only what they may do", async ({ create, open }) => {
     }
   }
   assert.deepEqual(Object.values(seen.reader).flat(), []);
+  const ofRoles = ["n", "e", "r", "x", "Shift+x"];
+  const shown = Object.entries(keys).map(([role, keys]) => [role, ofRoles.filter((key) => keys.includes(key))]);
+  assert.deepEqual(Object.fromEntries(shown), { owner: ofRoles, operator: ["r", "x", "Shift+x"], reader: [] });
   assert.ok(seen.owner.jobs.includes("New job"));
   assert.ok(!seen.operator.jobs.includes("New job"));
   assert.ok(seen.operator.collections.includes("Disable…"));

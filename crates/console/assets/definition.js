@@ -289,6 +289,13 @@ export function withZone(definition, before, zone) {
   return withField(set(definition, "startTime", undefined), "startTime", "time", wall, { zone });
 }
 
+/** The next weekday of the month that a list does not have: the first ones, then the second ones and so on. */
+export function unusedOccurrence(list) {
+  const all = [1, 2, 3, 4, 5, -1].flatMap((occurrence) => WEEKDAYS.map((day) => ({ day, occurrence })));
+  const isUsed = ({ day, occurrence }) => list.some((used) => used.day === day && (used.occurrence ?? occurrence) === occurrence);
+  return all.find((occurrence) => !isUsed(occurrence)) ?? all[0];
+}
+
 /** The definition with days of the month, weekdays of the month, or neither. */
 export function withMonthPattern(definition, pattern) {
   let changed = definition;

@@ -414,7 +414,7 @@ function onClick(event) {
   else if (target) change(definitions.withTargetType(definition, path(target), value, stash));
   else if (entries) addEntry(one(`[data-entries="${entries}"]`)).focus();
   else if (button.matches("[data-add-occurrence]")) {
-    addOccurrence({ day: "Monday", occurrence: 1 });
+    addOccurrence(definitions.unusedOccurrence(readOccurrences()));
     changeOccurrences();
   } else if (button.matches("[data-reload]")) reload();
   else if (button.matches("[data-test]")) testRun(button);
@@ -723,7 +723,7 @@ async function save() {
   running?.abort();
   try {
     const headers = state.etag ? { "If-Match": state.etag } : { "If-None-Match": "*" };
-    await send("PUT", currentResource(), { body: definitions.withSecrets(state.definition, state.secrets), headers });
+    await send("PUT", currentResource(), { body: definitions.withSecrets(state.definition, state.secrets), headers, parameters: { note: one("[data-note]").value.trim() } });
     state.isSaved = true;
     if (runsNow()) await send("POST", `${currentResource()}/run`);
     const page = form.dataset.page || form.dataset.jobs + one("[data-collection]").value.trim().split("/").map(encodeURIComponent).join("/").replace(/^%40/, "@") + `/${encodeURIComponent(one("[data-name]").value.trim())}`;

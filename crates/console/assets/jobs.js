@@ -41,6 +41,21 @@ function showSelection() {
   }
 }
 
+/** The row that was selected or deselected last. */
+let lastRow = null;
+
+/** With Shift, gives all rows from the last one to this one the state of this one. */
+function selectRange(box, isRange) {
+  const rows = [...document.querySelectorAll("[data-row]")];
+  const row = box.closest("[data-row]");
+  const ends = [rows.indexOf(row), rows.indexOf(lastRow)];
+  if (isRange && !ends.includes(-1)) {
+    for (const other of rows.slice(Math.min(...ends), Math.max(...ends) + 1)) other.querySelector("[data-select]").checked = box.checked;
+    showSelection();
+  }
+  lastRow = row;
+}
+
 function nameOf(resource) {
   const [collection, job] = resource.split("/jobs/");
   return [collection.split("/").at(-1), job].map(decodeURIComponent).join("/");
@@ -64,7 +79,7 @@ function preview(resources) {
 
 /** Asks, and then enables, disables, runs or deletes jobs. */
 export async function act(action, resources) {
-  const fields = action === "Delete" || action === "Run" ? [] : [{ name: "note", label: "Note (optional)", hint: resources.length === 1 ? "Why? It is shown on the job." : "Why? It is shown on each job." }];
+  const fields = action === "Delete" ? [] : [{ name: "note", label: "Note (optional)", hint: resources.length === 1 ? "Why? It is shown on the job." : "Why? It is shown on each job." }];
   const answer = await ask({
     title: `${action} ${jobs(resources.length)}?`,
     text: [namesOf(resources), EFFECTS[action]?.[resources.length === 1 ? "one" : "many"]].filter(Boolean).join(" "),
@@ -200,8 +215,13 @@ export function start() {
     if (event.target.matches("[data-select], [data-select-all]")) showSelection();
   });
   document.addEventListener("click", (event) => {
+    if (event.target.matches("[data-select]")) selectRange(event.target, event.shiftKey);
     const button = event.target.closest("[data-bulk]");
     if (button) act(button.dataset.bulk, selected());
+  });
+  // Shift selects rows, not text.
+  document.addEventListener("mousedown", (event) => {
+    if (event.shiftKey && event.target.matches("[data-select]")) event.preventDefault();
   });
   document.addEventListener("live:replaced", () => {
     showSelection();

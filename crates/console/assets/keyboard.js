@@ -5,14 +5,16 @@ import { act } from "./jobs.js";
 
 const root = document.documentElement.dataset.root;
 const SCREENS = { o: "", j: "jobs", r: "runs", c: "collections", s: "system" };
+/** Keys, meaning, and the permission that they need. */
 const SHORTCUTS = [
   ["/", "Search"],
   ["j k", "Next or previous row"],
   ["Enter", "Open the row"],
-  ["x", "Select the row"],
-  ["n", "New job"],
-  ["e", "Edit the job of the page or of the row"],
-  ["r", "Run it now (asks first)"],
+  ["x", "Select the row", "run"],
+  ["Shift+x", "Select all rows from the last selected one to this one", "run"],
+  ["n", "New job", "write"],
+  ["e", "Edit the job of the page or of the row", "write"],
+  ["r", "Run it now (asks first)", "run"],
   ["g o", "Go to the overview"],
   ["g j", "Go to the jobs"],
   ["g r", "Go to the runs"],
@@ -43,7 +45,8 @@ function currentRow() {
 }
 
 export function showShortcuts() {
-  showTable("Keyboard shortcuts", SHORTCUTS);
+  const permissions = document.querySelector("[data-shortcuts]")?.dataset.shortcuts.split(" ") ?? [];
+  showTable("Keyboard shortcuts", SHORTCUTS.filter(([, , permission]) => !permission || permissions.includes(permission)));
 }
 
 export function start() {
@@ -81,7 +84,8 @@ export function start() {
       case "k":
         return move(-1);
       case "x":
-        return currentRow()?.querySelector("[data-select]")?.click();
+      case "X":
+        return currentRow()?.querySelector("[data-select]")?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey: event.shiftKey }));
       case "Enter":
         if (event.target.closest("a, button")) return;
         return currentRow()?.querySelector("[data-open]")?.click();

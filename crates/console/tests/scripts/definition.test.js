@@ -200,6 +200,14 @@ test("secrets of a job become placeholders and members of the server are left ou
   });
 });
 
+test("another weekday of the month is one that the list does not have", () => {
+  assert.deepEqual(d.unusedOccurrence([]), { day: "Monday", occurrence: 1 });
+  assert.deepEqual(d.unusedOccurrence([{ day: "Monday", occurrence: 1 }]), { day: "Tuesday", occurrence: 1 });
+  const first = d.WEEKDAYS.map((day) => ({ day, occurrence: 1 }));
+  assert.deepEqual(d.unusedOccurrence(first), { day: "Monday", occurrence: 2 });
+  assert.deepEqual(d.unusedOccurrence([...first, { day: "Monday" }]), { day: "Tuesday", occurrence: 2 });
+});
+
 test("a secret that was typed is sent and not shown", () => {
   const definition = { properties: { action: { request: { authentication: { type: "Basic", password: d.ENTERED } } } } };
   const path = ["action", "request", "authentication", "password"];
