@@ -30,6 +30,15 @@ pub(crate) fn sentence(text: &str, view: &View) -> Vec<Part> {
     parts
 }
 
+/// The sentence without markup, with the times in the zone of the page.
+pub(crate) fn plain(parts: &[Part]) -> String {
+    let texts = parts.iter().map(|part| match part {
+        Part::Text(text) => text.as_str(),
+        Part::Time(time) => &time.absolute,
+    });
+    texts.collect()
+}
+
 fn time_of(word: &str) -> Option<Instant> {
     let is_candidate = word.starts_with(|c: char| c.is_ascii_digit()) && word.ends_with('Z');
     is_candidate.then(|| word.parse().ok())?

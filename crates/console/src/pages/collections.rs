@@ -1,4 +1,6 @@
-//! Collections: state, quota and plan.
+//! Collections: state, quota, plan and tags.
+
+use std::collections::{BTreeSet, HashMap};
 
 use askama::Template;
 use serde_json::Value;
@@ -10,8 +12,11 @@ use crate::api::{Api, Json as _, read, read_text};
 use crate::format::{count, counted};
 use crate::mark::Mark;
 use crate::note::Note;
+use crate::sentence::Part;
 use crate::view::{Shared, View};
 
+/// Requests for plans and tags. Each returns up to 100 collections of a subscription.
+const DETAIL_REQUESTS_MAX: usize = 10;
 /// Jobs on the page of a collection.
 const JOBS_SHOWN: usize = 20;
 
@@ -30,6 +35,8 @@ struct Row {
     resource: String,
     mark: Mark,
     state: String,
+    /// Plan and tags: `Standard`, `team=billing`; empty if they are not known.
+    details: Vec<String>,
     jobs: String,
     /// Jobs that run while the collection is enabled.
     enabled: u64,
@@ -48,8 +55,46 @@ pub(super) async fn page(
     view.share(shared.await);
     view.title = "Collections".to_owned();
     let overview = read(api, "/api/overview").await?;
-    let rows = overview.list("collections").iter().map(|row| Row::new(row, view)).collect();
-    rendered(&Collections { rows, view })
+    let rows = overview.list("collections");
+    let mut details = details(rows, api).await;
+    let rows = rows.iter().map(|row| {
+        let details = details.remove(&row.text("id").to_ascii_lowercase()).unwrap_or_default();
+        Row { details, ..Row::new(row, view) }
+    });
+    rendered(&Collections { rows: rows.collect(), view })
+}
+
+/// Plans and tags of collections by their ids in lower case. The overview, which counts jobs, has neither.
+async fn details(rows: &[Value], api: &dyn Api) -> HashMap<String, Vec<String>> {
+    let subscription = |row: &Value| row.text("id").split('/').nth(2).map(str::to_owned);
+    let subscriptions: BTreeSet<String> = rows.iter().filter_map(subscription).collect();
+    let mut details = HashMap::new();
+    let mut requests = 0;
+    for subscription in subscriptions {
+        let mut cursor = String::new();
+        while requests < DETAIL_REQUESTS_MAX {
+            requests += 1;
+            let target = format!(
+                "/subscriptions/{}/providers/Microsoft.Scheduler/jobCollections?api-version=2026-11-01{cursor}",
+                encode(&subscription),
+            );
+            let page = read(api, &target).await.unwrap_or_default();
+            for collection in page.list("value") {
+                let plan = collection.text("properties.sku.name");
+                let tags = collection.members("tags");
+                let tags = tags.map(|(name, value)| format!("{name}={}", value.text("")));
+                let texts = std::iter::once(plan).chain(tags).filter(|text| !text.is_empty());
+                details.insert(collection.text("id").to_ascii_lowercase(), texts.collect());
+            }
+            let next = page.text("nextLink");
+            let next = next.split(['?', '&']).find_map(|pair| pair.strip_prefix("%24skiptoken="));
+            match next {
+                Some(next) => cursor = format!("&%24skiptoken={next}"),
+                None => break,
+            }
+        }
+    }
+    details
 }
 
 impl Row {
@@ -67,6 +112,7 @@ impl Row {
             resource: address.map(|address| address.in_api()).unwrap_or_default(),
             mark: mark_of(&state),
             state,
+            details: vec![],
             jobs: count(jobs),
             enabled: row.integer("enabled"),
             failing: row.integer("failing"),
@@ -209,4 +255,26 @@ fn quota(collection: &Value) -> Vec<String> {
         });
     }
     quota
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::fake_api::FakeApi;
+
+    #[tokio::test]
+    async fn the_list_shows_plan_and_tags_and_counts_one_job_as_one() {
+        let id = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Scheduler/jobCollections/c";
+        let row = json!({"collection": "c", "id": id, "state": "Enabled", "jobs": 1});
+        let collection = json!({"id": id.to_uppercase(), "tags": {"team": "billing"},
+            "properties": {"sku": {"name": "Standard"}}});
+        let list = "/subscriptions/s/providers/Microsoft.Scheduler/jobCollections";
+        let api = FakeApi::of_owner()
+            .with("/api/overview", json!({"collections": [row]}))
+            .with(list, json!({"value": [collection]}));
+        let page = api.page("/collections").await.body;
+        assert!(page.contains("Standard · team=billing<"), "{page}");
+        assert!(page.contains(">1<span class=\"only-phone\"> job</span>"), "{page}");
+    }
 }

@@ -13,6 +13,7 @@ use crate::api::{Api, ApiFailure, Json as _, read, read_text};
 use crate::chart::{Outcome, Outcomes};
 use crate::format::{count, duration};
 use crate::mark::Mark;
+use crate::sentence::{Part, sentence};
 use crate::view::{PageRequest, Shared, Time, View};
 
 const PAGE_SIZE: usize = 50;
@@ -60,7 +61,7 @@ pub(super) struct Row {
     pub(super) resource: String,
     pub(super) mark: Mark,
     pub(super) state: String,
-    pub(super) schedule: String,
+    pub(super) schedule: Vec<Part>,
     pub(super) outcomes: Outcomes,
     pub(super) next: Option<Time>,
     pub(super) success: String,
@@ -271,7 +272,7 @@ impl Row {
             resource: address.map(|address| address.in_api()).unwrap_or_default(),
             mark: Mark::of_job(state),
             state: state.to_owned(),
-            schedule: job.schedule_text.to_string(),
+            schedule: sentence(&job.schedule_text, view),
             outcomes: Outcomes::new(&statistics.outcomes, view),
             next: next.and_then(|at| at.parse().ok()).map(|at| view.time(at)),
             success: statistics
@@ -307,6 +308,15 @@ mod tests {
         let api = FakeApi::of_owner().with("/api/jobs", json!({"value": "none"}));
         let page = api.page("/jobs").await;
         assert!(page.body.contains("The list of jobs cannot be read"), "{}", page.body);
+    }
+
+    #[tokio::test]
+    async fn the_time_of_a_job_that_runs_once_is_shown_in_the_zone_of_the_page() {
+        let job = json!({"name": "c/j", "scheduleText": "Once, at 2026-11-18T14:19:34.8576561Z"});
+        let api = FakeApi::of_owner().with("/api/jobs", json!({"value": [job]}));
+        let page = api.page("/jobs").await.body;
+        assert!(page.contains(">Wed 2026-11-18 14:19:34</time></div>"), "{page}");
+        assert!(page.contains("title=\"Once, at Wed 2026-11-18 14:19:34\""), "{page}");
     }
 
     #[tokio::test]

@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use askama::Template;
+use kalends_recurrence::Instant;
 use serde_json::Value;
 
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, Json as _, read};
-use crate::format::duration;
+use crate::format::{duration, local};
 use crate::mark::Mark;
 use crate::message::summary;
 use crate::sentence::{Part, sentence};
 use crate::view::{PageRequest, Shared, Time, View};
+use crate::words;
 
 const PAGE_SIZE: usize = 50;
 const STATUSES: [&str; 5] = ["Running", "Succeeded", "Failed", "Skipped", "Missed"];
@@ -26,11 +28,23 @@ struct Runs<'a> {
     tabs: Vec<Tab>,
     /// The limits of the list, in words.
     limits: Vec<String>,
+    form: Form,
     /// Whether these are the runs of one job, which are in the order of their scheduled times.
     is_of_job: bool,
     rows: Vec<Row>,
     next_page: Option<String>,
     is_first_page: bool,
+}
+
+/// The limits of the list, as fields.
+struct Form {
+    status: String,
+    collection: String,
+    collections: Vec<String>,
+    job: String,
+    /// Wall times in the zone of the page.
+    from: String,
+    to: String,
 }
 
 struct Tab {
@@ -66,7 +80,7 @@ pub(super) async fn page(
     api: &dyn Api,
 ) -> PageResult {
     view.title = "Runs".to_owned();
-    let filters = FILTERS.map(|name| (name, request.parameter(name)));
+    let filters = FILTERS.map(|name| (name, filter(name, request, view)));
     let query = |status: &str| {
         let pairs = filters.iter().map(|(name, value)| match *name {
             "status" => (*name, status),
@@ -81,7 +95,8 @@ pub(super) async fn page(
     if !cursor.is_empty() {
         target += &format!("&cursor={}", encode(&cursor));
     }
-    let (shared, runs) = tokio::join!(shared, read(api, &target));
+    let (shared, runs, overview) =
+        tokio::join!(shared, read(api, &target), read(api, "/api/overview"));
     view.share(shared);
     let runs = runs?;
     let tab = |name: &'static str, own: &str| Tab {
@@ -99,7 +114,8 @@ pub(super) async fn page(
     let page = Runs {
         tabs: std::iter::once(tab("All", "")).chain(STATUSES.map(|name| tab(name, name))).collect(),
         limits: limits.collect(),
-        is_of_job: !request.parameter("job").is_empty(),
+        form: Form::new(&filters, &overview.unwrap_or_default(), view),
+        is_of_job: filters.iter().any(|(name, value)| *name == "job" && !value.is_empty()),
         rows: runs.list("value").iter().map(|run| Row::new(run, view)).collect(),
         next_page: next.map(|cursor| format!("?{}&cursor={cursor}", query(&status))),
         is_first_page: cursor.is_empty(),
@@ -108,18 +124,64 @@ pub(super) async fn page(
     rendered(&page)
 }
 
+/// A parameter of the URL as the API reads it. Times may be wall times in the zone of the page, as the
+/// fields of the page send them; a job without its collection is none.
+fn filter(name: &str, request: &PageRequest<'_>, view: &View) -> String {
+    let value = request.parameter(name);
+    match name {
+        "job" if request.parameter("collection").is_empty() => String::new(),
+        "from" | "to" => Instant::parse_in(&value, &view.zone).map_or(value, |at| at.to_string()),
+        _ => value,
+    }
+}
+
+impl Form {
+    fn new(filters: &[(&str, String)], overview: &Value, view: &View) -> Form {
+        let value = |name: &str| {
+            let found = filters.iter().find(|(other, _)| *other == name);
+            found.map_or(String::new(), |(_, value)| value.clone())
+        };
+        let wall_time = |name| match value(name).parse() {
+            Ok(at) => {
+                let at = local(at, &view.zone);
+                format!("{}T{}", at.date(), at.time())
+            }
+            Err(_) => String::new(),
+        };
+        let collection = value("collection");
+        let collections = overview.list("collections").iter().map(|row| row.text("collection"));
+        let mut collections: Vec<_> = collections.collect();
+        if !collection.is_empty() && !collections.contains(&collection) {
+            collections.push(collection.clone());
+        }
+        Form {
+            status: value("status"),
+            job: value("job"),
+            from: wall_time("from"),
+            to: wall_time("to"),
+            collection,
+            collections,
+        }
+    }
+}
+
 impl Row {
     fn new(run: &Value, view: &View) -> Row {
         let address = JobAddress::of_id(&run.text("id"), &view.default_group);
         let job_href = address
             .map_or(String::new(), |address| format!("{}jobs/{}", view.root, address.in_console()));
         let took = run.number("durationMilliseconds");
+        let disposition = run.text("disposition");
         let status = match run.text("status").as_str() {
             // Also while it waits to start or for a retry.
-            "Running" => run.text("disposition"),
+            "Running" => disposition.clone(),
+            "Skipped" => words::disposition(&disposition).to_owned(),
             status => status.to_owned(),
         };
-        let message = summary(&run.text("message"));
+        let message = match summary(&run.text("message")) {
+            message if message.is_empty() => words::disposition_reason(&disposition).to_owned(),
+            message => message,
+        };
         Row {
             mark: Mark::of_run(&status),
             sentence: sentence(&message, view),
@@ -191,6 +253,46 @@ mod tests {
         let runs = json!({"value": [run], "nextLink": null});
         let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
         assert!(page.body.contains(">Mon 2026-11-16 01:30</time> did not run"), "{}", page.body);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_did_not_start_says_why() {
+        let run = |status: &str, disposition: &str| {
+            json!({"collection": "c", "job": "j", "id": "/subscriptions/s/resourceGroups/g/providers\
+                /Microsoft.Scheduler/jobCollections/c/jobs/j", "scheduledTime":
+                "2026-11-16T01:30:00Z", "kind": "Scheduled", "status": status,
+                "disposition": disposition})
+        };
+        let runs = json!({"value": [run("Skipped", "SkippedOverlap"), run("Missed", "Missed")]});
+        let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
+        for expected in [
+            "Skipped (overlap)</span>",
+            "<div>An earlier run was in flight or waited for a retry<",
+            "<div>No node could run it at its scheduled time<",
+        ] {
+            assert!(page.body.contains(expected), "{expected} in {}", page.body);
+        }
+    }
+
+    #[tokio::test]
+    async fn runs_are_limited_to_a_collection_and_a_time_span_by_fields() {
+        let overview = json!({"collections": [{"collection": "a"}, {"collection": "b"}]});
+        let api = FakeApi::of_owner()
+            .with("/api/runs", json!({"value": []}))
+            .with("/api/overview", overview);
+        let target = "/runs?status=Failed&collection=b&from=2026-11-16T08%3A30&to=&job=";
+        let page = api.page(target).await;
+        for field in [
+            "<input type=\"hidden\" name=\"status\" value=\"Failed\">",
+            "<option>a</option><option selected>b</option>",
+            "name=\"from\" value=\"2026-11-16T08:30:00\"",
+            "name=\"to\" value=\"\"",
+        ] {
+            assert!(page.body.contains(field), "{field} in {}", page.body);
+        }
+        let requested = api.requested.lock().unwrap();
+        let expected = "status=Failed&from=2026-11-16T08%3A30%3A00Z&collection=b&limit=50";
+        assert!(requested.contains(&format!("/api/runs?{expected}")), "{requested:?}");
     }
 
     #[tokio::test]
