@@ -58,7 +58,16 @@ function hide() {
   mark = tooltip = null;
 }
 
+/** Scrolls a calendar that is wider than the screen to today. */
+function showToday(part) {
+  for (const today of part.querySelectorAll(".calendar .today")) {
+    const box = today.closest(".scroll");
+    box.scrollLeft += center(today)[0] - center(box)[0];
+  }
+}
+
 export function start() {
+  showToday(document);
   document.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (event.key === "Escape") hide();
@@ -74,7 +83,8 @@ export function start() {
   });
   document.addEventListener("focusout", hide);
   document.addEventListener("scroll", place, { passive: true, capture: true });
-  document.addEventListener("live:replaced", () => {
+  document.addEventListener("live:replaced", (event) => {
+    showToday(event.target);
     if (mark && !mark.isConnected) hide();
   });
 }

@@ -8,13 +8,12 @@ use kalends_recurrence::Instant;
 
 use super::{Label, ScreenWidth};
 use crate::format::{duration, fine_duration};
+use crate::mark::Mark;
 
 /// Width of a shortened wait.
 const WAIT_MAX: f64 = 104.0;
 /// Share of the axis that all waits have at most, if they are shortened.
 const WAITS_SHARE_MAX: f64 = 0.5;
-/// Waits with at least this width have their text above them.
-const TEXT_MIN: f64 = 84.0;
 const BAR_MIN: f64 = 3.0;
 /// Space for the last label of the axis.
 const TICK_WIDTH: f64 = 48.0;
@@ -81,6 +80,8 @@ struct Geometry {
     bar: f64,
     /// The text of an attempt: after its bar, or above it at this position.
     text: Option<f64>,
+    /// The wait before an attempt: in a column at this position, or in a line above the attempt.
+    wait: Option<f64>,
 }
 
 impl Geometry {
@@ -89,15 +90,40 @@ impl Geometry {
         match screen {
             ScreenWidth::Wide => Geometry {
                 width,
-                left: 112.0,
+                left: 232.0,
                 right: width - 208.0,
                 row: 32.0,
                 bar: 9.0,
                 text: None,
+                wait: Some(100.0),
             },
-            ScreenWidth::Phone => {
-                Geometry { width, left: 0.0, right: width, row: 44.0, bar: 20.0, text: Some(100.0) }
-            }
+            ScreenWidth::Phone => Geometry {
+                width,
+                left: 0.0,
+                right: width,
+                row: 44.0,
+                bar: 20.0,
+                text: Some(100.0),
+                wait: None,
+            },
+        }
+    }
+
+    /// Height of the line with the wait before an attempt.
+    fn wait_line(&self) -> f64 {
+        if self.wait.is_some() { 0.0 } else { 18.0 }
+    }
+
+    /// Top of a row. The first one has no wait.
+    fn top(&self, index: usize) -> f64 {
+        index as f64 * (self.row + self.wait_line())
+    }
+
+    /// The text of the wait before the attempt of a row.
+    fn waited(&self, top: f64, text: String) -> Label {
+        match self.wait {
+            Some(x) => Label { x, y: top + self.bar + 11.0, text },
+            None => Label { x: 0.0, y: top - 2.0, text },
         }
     }
 }
@@ -113,6 +139,8 @@ pub(crate) struct Waterfall {
     height: f64,
     /// Whether a wait is shortened.
     pub(crate) is_shortened: bool,
+    /// The outcomes that segments have the colour of.
+    pub(crate) outcomes: Vec<(Mark, &'static str)>,
     pub(crate) summary: String,
 }
 
@@ -120,6 +148,7 @@ struct Bar {
     label: Label,
     y: f64,
     wait: Option<Wait>,
+    waited: Option<Label>,
     segments: Vec<Segment>,
     text: Label,
 }
@@ -127,8 +156,6 @@ struct Bar {
 struct Wait {
     from: f64,
     to: f64,
-    /// Empty if it does not fit.
-    text: String,
     title: String,
 }
 
@@ -156,7 +183,8 @@ impl Waterfall {
         let mut x = geometry.left;
         let (mut bars, mut ticks) = (Vec::new(), Vec::<Label>::new());
         for (index, (attempt, wait)) in attempts.iter().zip(&waits).enumerate() {
-            let y = index as f64 * geometry.row + geometry.bar;
+            let top = geometry.top(index);
+            let y = top + geometry.bar;
             // The middle of the bar, or the line above it.
             let text_y = if geometry.text.is_some() { y - 6.0 } else { y + 11.0 };
             let from = x;
@@ -167,7 +195,7 @@ impl Waterfall {
             let text = format!("+{}", fine_duration(attempt.started.since(scheduled)));
             let is_new = |tick: &Label| tick_x - tick.x >= TICK_DISTANCE && tick.text != text;
             if ticks.last().is_none_or(is_new) {
-                let y = attempts.len() as f64 * geometry.row + 20.0;
+                let y = geometry.top(attempts.len()) - geometry.wait_line() + 20.0;
                 ticks.push(Label { x: tick_x, y, text });
             }
             let verb = match (index, attempt.is_coming) {
@@ -176,16 +204,11 @@ impl Waterfall {
                 (_, false) => "waited",
             };
             let waited = format!("{verb} {}", fine_duration(*wait));
-            let fits = at - from >= TEXT_MIN && index > 0 && screen == ScreenWidth::Wide;
             bars.push(Bar {
                 label: Label { x: 0.0, y: text_y, text: attempt.label.clone() },
                 y,
-                wait: (at - from >= 1.0).then(|| Wait {
-                    from,
-                    to: at,
-                    text: if fits { waited.clone() } else { String::new() },
-                    title: waited,
-                }),
+                wait: (at - from >= 1.0).then(|| Wait { from, to: at, title: waited.clone() }),
+                waited: (index > 0 && !wait.is_zero()).then(|| geometry.waited(top, waited)),
                 segments: segments(attempt, at, width),
                 text: Label {
                     x: geometry.text.unwrap_or(x + 8.0),
@@ -199,7 +222,8 @@ impl Waterfall {
             attempts.iter().map(|attempt| format!("{}: {}", attempt.label, attempt.text)).collect();
         Waterfall {
             screen,
-            height: attempts.len() as f64 * geometry.row + 28.0,
+            height: geometry.top(attempts.len()) - geometry.wait_line() + 28.0,
+            outcomes: outcomes(attempts),
             is_shortened: waits.iter().any(|wait| scale.shortens(*wait)),
             summary: format!("Attempts of this run within {took}. {}", texts.join(". ")),
             bars,
@@ -207,6 +231,18 @@ impl Waterfall {
             geometry,
         }
     }
+}
+
+/// The outcomes of attempts, each once.
+fn outcomes(attempts: &[Attempt]) -> Vec<(Mark, &'static str)> {
+    let all = [
+        ("f-ok", Mark::Succeeded, "succeeded"),
+        ("f-fail", Mark::Failed, "failed"),
+        ("f-run", Mark::Running, "running"),
+    ];
+    let occurs = |class| attempts.iter().any(|attempt| attempt.class == class);
+    let found = all.into_iter().filter(|(class, ..)| occurs(*class));
+    found.map(|(_, mark, name)| (mark, name)).collect()
 }
 
 fn segments(attempt: &Attempt, x: f64, width: f64) -> Vec<Segment> {
@@ -328,7 +364,27 @@ mod tests {
         assert!((last - chart.geometry.right).abs() < 2.0, "{last}");
         let wait = chart.bars[1].wait.as_ref().unwrap();
         assert_eq!((wait.to - wait.from).round(), WAIT_MAX);
-        assert_eq!(wait.text, "waited 30 s");
+        assert_eq!(chart.bars[1].waited.as_ref().unwrap().text, "waited 30 s");
+    }
+
+    #[test]
+    fn waits_are_readable_beside_any_number_of_attempts() {
+        let attempts: Vec<_> = (0..10).map(|index| attempt(index * 15_005, 5)).collect();
+        for screen in [ScreenWidth::Wide, ScreenWidth::Phone] {
+            let chart = Waterfall::new(START.parse().unwrap(), &attempts, screen);
+            let mut below = 0.0;
+            for bar in &chart.bars[1..] {
+                let waited = bar.waited.as_ref().unwrap();
+                assert_eq!(waited.text, "waited 15 s");
+                // Texts have 13 pixels, and on a wide screen a column of their own.
+                assert!(waited.y - 13.0 >= below - 1.0 && waited.y <= chart.height, "{}", waited.y);
+                match screen {
+                    ScreenWidth::Wide => assert!(waited.x + 120.0 <= chart.geometry.left),
+                    ScreenWidth::Phone => assert!(waited.y <= bar.label.y - 13.0),
+                }
+                below = bar.y + 14.0;
+            }
+        }
     }
 
     #[test]

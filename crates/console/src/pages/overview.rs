@@ -5,6 +5,7 @@ use std::time::Duration;
 use askama::Template;
 use serde_json::Value;
 
+use super::run::LAST_FAILURE;
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress, encode};
 use crate::api::{Api, Json as _, read};
@@ -136,7 +137,9 @@ impl Attention {
         };
         let kind = entry.text("kind");
         let (mark, action, action_href) = match kind.as_str() {
-            "Failing" => (Mark::Failed, "See the last failure", format!("{href}?tab=runs")),
+            "Failing" => {
+                (Mark::Failed, "See the last failure", format!("{href}/runs/{LAST_FAILURE}"))
+            }
             "Overdue" => (Mark::Skipped, "Why?", href.clone()),
             "QuotaNear" => (Mark::Skipped, "See the quota", href.clone()),
             "CertificateExpiring" => (Mark::Skipped, "Replace it", format!("{href}/edit")),

@@ -10,6 +10,7 @@ use crate::chart::{Attempt, Phase};
 use crate::format::{count, fine_duration};
 use crate::mark::Mark;
 use crate::message::{BODY_CHARS_MAX, Response, spaced, summary};
+use crate::sentence::{Part, sentence};
 use crate::view::{Time, View};
 
 pub(super) struct AttemptEntry {
@@ -24,8 +25,8 @@ pub(super) struct AttemptEntry {
     pub(super) ended: Option<Instant>,
     pub(super) time: Option<Time>,
     pub(super) generation: String,
-    /// Status and host, or the error.
-    pub(super) summary: String,
+    /// Status and host, or the error; times in it are in the zone of the page.
+    pub(super) summary: Vec<Part>,
     /// Phases with their durations.
     pub(super) timing: String,
     /// Headers of the response, one in each line.
@@ -92,14 +93,18 @@ impl AttemptEntry {
                 false => timing.collect::<Vec<_>>().join(" · "),
             },
             headers: response.as_ref().map(headers).unwrap_or_default(),
-            body: response.as_ref().map_or_else(|| message.clone(), |found| pretty(found.body)),
+            body: match &response {
+                Some(response) => pretty(response.body),
+                None if is_postponed => String::new(),
+                None => message.clone(),
+            },
             size: response.as_ref().map(size).unwrap_or_default(),
             status: match &response {
                 Some(response) => spaced(response.status),
                 None if status == "Failed" => "failed".to_owned(),
                 None => String::new(),
             },
-            summary: summary(&message),
+            summary: sentence(&summary(&message), view),
             started,
             ended,
             phases,

@@ -7,7 +7,7 @@ use askama::Template;
 use kalends_recurrence::Instant;
 
 use self::attempt::AttemptEntry;
-use self::request::SentRequest;
+use self::request::{RequestOf, SentRequest};
 use serde_json::Value;
 
 use super::job::zone_of;
@@ -24,6 +24,9 @@ use crate::words;
 
 /// Reasons of explanations about times at which nothing was scheduled.
 const NO_OCCURRENCE: [&str; 3] = ["NotAnOccurrence", "BeforeCreation", "AfterEnd"];
+
+/// In place of a scheduled time: the newest failed run.
+pub(super) const LAST_FAILURE: &str = "last-failure";
 
 #[derive(Template)]
 #[template(path = "run/run.html")]
@@ -43,6 +46,8 @@ struct RunPage<'a> {
     waterfall: Option<Responsive<Waterfall>>,
     /// Attempts with their responses, newest first.
     attempts: Vec<AttemptEntry>,
+    /// Whether a request of the run was sent, or may be.
+    is_sent: bool,
     requests: Vec<SentRequest>,
     /// Generation of the run, if the definition has changed since.
     changed: Option<Changed>,
@@ -88,10 +93,15 @@ pub(super) async fn page(
 ) -> PageResult {
     view.share(shared.await);
     view.title = format!("Run of {}", address.job);
-    let at: Instant = time.parse().map_err(|_| not_found(format!("{time:?} is not a time")))?;
+    let at = match time {
+        LAST_FAILURE => last_failure(address, api).await?,
+        time => time.parse().map_err(|_| not_found(format!("{time:?} is not a time")))?,
+    };
     let explain = address.api("/explain", &format!("at={}", encode(&at.to_string())));
     let job = address.api("", "");
-    let (job, explanation) = tokio::join!(read(api, &job), read(api, &explain));
+    let collection = format!("{}?api-version=2026-11-01", address.collection.in_api());
+    let (job, explanation, collection) =
+        tokio::join!(read(api, &job), read(api, &explain), read(api, &collection));
     let (job, explanation) = (without_secrets(job?, &view.secret_headers), explanation?);
     view.set_job_zone(zone_of(&job));
     let text = explanation.text("explanation");
@@ -122,16 +132,21 @@ pub(super) async fn page(
     let action = job.member("properties.action");
     let key = row.text("idempotencyKey");
     let ran_error_action = attempts.iter().any(|attempt| !attempt.is_main);
-    let mut requests = vec![SentRequest::new("Request", action, &key, scheduled, address)];
+    let mark = Mark::of_disposition(&disposition);
+    let is_sent = !matches!(mark, Mark::Skipped | Mark::Disabled)
+        || attempts.iter().any(|attempt| !attempt.is_postponed);
+    let region = collection.unwrap_or_default().text("location");
+    let is_signed = action.text("signing") == "On";
+    let of = RequestOf { address, scheduled, key: &key, region: &region, is_signed };
+    let mut requests = Vec::new();
+    if is_sent {
+        requests.push(SentRequest::new("Request", action, of));
+    }
     if ran_error_action && action.has("errorAction") {
         let error_action = action.member("errorAction");
-        requests.push(SentRequest::new(
-            "Request of the error action",
-            error_action,
-            "",
-            scheduled,
-            address,
-        ));
+        // It has a key of its own.
+        let of = RequestOf { key: "", ..of };
+        requests.push(SentRequest::new("Request of the error action", error_action, of));
     }
     let link = |at: Instant| Link {
         time: view.time(at),
@@ -146,7 +161,8 @@ pub(super) async fn page(
         job_href: format!("{}jobs/{}", view.root, address.in_console()),
         resource: address.in_api(),
         scheduled: view.time(scheduled),
-        mark: Mark::of_disposition(&disposition),
+        mark,
+        is_sent,
         outcome: outcome(&disposition, &attempts),
         is_manual: row.text("cause") == "Manual",
         // The response is below.
@@ -162,6 +178,16 @@ pub(super) async fn page(
         view,
     };
     rendered(&page)
+}
+
+/// The scheduled time of the newest run of a job that failed.
+async fn last_failure(address: &JobAddress, api: &dyn Api) -> Result<Instant, ApiFailure> {
+    let collection = encode(&address.collection.name_or_id());
+    let job = encode(&address.job);
+    let target = format!("/api/runs?status=Failed&collection={collection}&job={job}&limit=1");
+    let runs = read(api, &target).await?;
+    let time = runs.list("value").first().and_then(|run| run.time("scheduledTime"));
+    time.ok_or_else(|| not_found("No failed run of the job is in the history.".to_owned()))
 }
 
 fn not_found(message: String) -> ApiFailure {

@@ -12,6 +12,28 @@ use crate::shell::quoted;
 /// Stands for a secret in a request that is shown.
 const MASKED: &str = "[masked]";
 
+/// The run that a request belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct RequestOf<'a> {
+    pub(super) address: &'a JobAddress,
+    pub(super) scheduled: Instant,
+    /// Idempotency key; empty if it is not known.
+    pub(super) key: &'a str,
+    /// Location of the collection; empty if it is not known.
+    pub(super) region: &'a str,
+    /// Whether the request is signed.
+    pub(super) is_signed: bool,
+}
+
+/// A header that the scheduler adds.
+struct OwnHeader {
+    name: &'static str,
+    /// The value, or in brackets what it is.
+    shown: String,
+    /// The header as a word of a shell.
+    word: String,
+}
+
 pub(super) struct SentRequest {
     pub(super) title: &'static str,
     pub(super) text: String,
@@ -22,14 +44,8 @@ pub(super) struct SentRequest {
 }
 
 impl SentRequest {
-    /// `action` without secrets; `key` is the idempotency key, if it is known.
-    pub(super) fn new(
-        title: &'static str,
-        action: &Value,
-        key: &str,
-        scheduled: Instant,
-        address: &JobAddress,
-    ) -> SentRequest {
+    /// `action` without secrets.
+    pub(super) fn new(title: &'static str, action: &Value, of: RequestOf<'_>) -> SentRequest {
         let id = if title == "Request" { "curl" } else { "curl-error-action" };
         if !action.has("request") {
             let message = ["queueMessage", "serviceBusQueueMessage", "serviceBusTopicMessage"];
@@ -39,12 +55,66 @@ impl SentRequest {
             return SentRequest { title, text, curl: String::new(), id };
         }
         let request = action.member("request");
-        SentRequest { title, text: text(request, key, scheduled, address), curl: curl(request), id }
+        let own = of.own_headers();
+        SentRequest { title, text: text(request, &own), curl: curl(request, &own), id }
+    }
+}
+
+impl RequestOf<'_> {
+    /// The headers of the scheduler, in the order in which they are sent. Commands create values that
+    /// are new in each attempt.
+    fn own_headers(&self) -> Vec<OwnHeader> {
+        let (shown_key, key) = match self.key.is_empty() {
+            true => ("[idempotency key]", "\"$IDEMPOTENCY_KEY\"".to_owned()),
+            false => (self.key, quoted(self.key)),
+        };
+        let new = "[new in each attempt]";
+        let key_header = |name| OwnHeader::new(name, shown_key, &key);
+        let mut headers = vec![
+            OwnHeader::fixed("x-ms-scheduler-jobid", &self.address.job),
+            OwnHeader::fixed("x-ms-scheduler-jobcollection", &self.address.collection.collection),
+        ];
+        if !self.region.is_empty() {
+            headers.push(OwnHeader::fixed("x-ms-scheduler-region", self.region));
+        }
+        headers.extend([
+            OwnHeader::fixed("Accept-Encoding", "identity"),
+            OwnHeader::fixed("x-ms-scheduler-expected-execution-time", &self.scheduled.to_string()),
+            OwnHeader::new("x-ms-client-request-id", new, "\"$(uuidgen)\""),
+            OwnHeader::new(
+                "traceparent",
+                &format!("00-{shown_key}-{new}-01"),
+                &format!("00-{key}-\"$(openssl rand -hex 8)\"-01"),
+            ),
+            key_header("Idempotency-Key"),
+            key_header("x-ms-execution-tag"),
+        ]);
+        if self.is_signed {
+            headers.extend([
+                key_header("webhook-id"),
+                OwnHeader::new("webhook-timestamp", new, "\"$(date +%s)\""),
+                OwnHeader::new("webhook-signature", new, "\"$WEBHOOK_SIGNATURE\""),
+            ]);
+        }
+        headers
+    }
+}
+
+impl OwnHeader {
+    /// `word`: the value as a word of a shell.
+    fn new(name: &'static str, shown: &str, word: &str) -> OwnHeader {
+        let word = format!("{}{word}", quoted(&format!("{name}: ")));
+        OwnHeader { name, shown: shown.to_owned(), word }
+    }
+
+    fn fixed(name: &'static str, value: &str) -> OwnHeader {
+        let word = quoted(&format!("{name}: {value}"));
+        OwnHeader { name, shown: value.to_owned(), word }
     }
 }
 
 /// The request in the notation of HTTP/1.1.
-fn text(request: &Value, key: &str, scheduled: Instant, address: &JobAddress) -> String {
+fn text(request: &Value, own: &[OwnHeader]) -> String {
     let url = request.text("uri").replace(STORED, MASKED);
     let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -62,21 +132,16 @@ fn text(request: &Value, key: &str, scheduled: Instant, address: &JobAddress) ->
         "ActiveDirectoryOAuth" => lines.push(format!("Authorization: Bearer {MASKED}")),
         _ => {}
     }
-    if !key.is_empty() {
-        lines.push(format!("Idempotency-Key: {key}"));
-    }
-    lines.push(format!("x-ms-scheduler-jobcollection: {}", address.collection.collection));
-    lines.push(format!("x-ms-scheduler-jobid: {}", address.job));
-    lines.push(format!("x-ms-scheduler-expected-execution-time: {scheduled}"));
+    lines.extend(own.iter().map(|OwnHeader { name, shown, .. }| format!("{name}: {shown}")));
     let body = request.text("body");
     if !body.is_empty() {
-        lines.extend([String::new(), body]);
+        lines.extend([format!("Content-Length: {}", body.len()), String::new(), body]);
     }
     lines.join("\n")
 }
 
 /// The command. Secrets are variables of the shell, which the user sets.
-fn curl(request: &Value) -> String {
+fn curl(request: &Value, own: &[OwnHeader]) -> String {
     let mut words = vec![format!("curl -X {}", quoted(&request.text("method").to_uppercase()))];
     words.push(url_word(&request.text("uri")));
     for (name, value) in request.members("headers") {
@@ -86,6 +151,7 @@ fn curl(request: &Value) -> String {
             false => format!("-H {}", quoted(&format!("{name}: {value}"))),
         });
     }
+    words.extend(own.iter().map(|header| format!("-H {}", header.word)));
     let authentication = request.member("authentication");
     match authentication.text("type").as_str() {
         "Basic" => words.push(format!("-u {}", quoted(&authentication.text("username")))),
@@ -126,6 +192,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::address::CollectionAddress;
 
     #[test]
     fn the_command_has_variables_in_place_of_secrets_and_cannot_be_broken_out_of() {
@@ -135,6 +202,35 @@ mod tests {
         let expected = "curl -X POST \\\n  'https://a/?x='\\''&sig='\"$SIG\"'&y=1' \\\n  \
             -H 'X-Api-Key: '\"$X_API_KEY\" \\\n  -H 'X-Note: $(rm -rf /)'\\''' \\\n  \
             -u u \\\n  --data-raw '`id`'";
-        assert_eq!(curl(&request), expected);
+        assert_eq!(curl(&request, &[]), expected);
+    }
+
+    #[test]
+    fn a_request_is_shown_with_all_headers_that_the_scheduler_adds() {
+        let collection = CollectionAddress { group: None, collection: "c".to_owned() };
+        let address = JobAddress { collection, job: "j".to_owned() };
+        let scheduled = "2026-11-16T01:30:00Z".parse().unwrap();
+        let (key, region) = ("0123456789abcdef", "west");
+        let of = RequestOf { address: &address, scheduled, key, region, is_signed: true };
+        let action = json!({"request": {"method": "get", "uri": "https://a/"}});
+        let sent = SentRequest::new("Request", &action, of);
+        let expected = "GET / HTTP/1.1\nHost: a\nx-ms-scheduler-jobid: j\n\
+            x-ms-scheduler-jobcollection: c\nx-ms-scheduler-region: west\n\
+            Accept-Encoding: identity\n\
+            x-ms-scheduler-expected-execution-time: 2026-11-16T01:30:00Z\n\
+            x-ms-client-request-id: [new in each attempt]\n\
+            traceparent: 00-0123456789abcdef-[new in each attempt]-01\n\
+            Idempotency-Key: 0123456789abcdef\nx-ms-execution-tag: 0123456789abcdef\n\
+            webhook-id: 0123456789abcdef\nwebhook-timestamp: [new in each attempt]\n\
+            webhook-signature: [new in each attempt]";
+        assert_eq!(sent.text, expected);
+        for word in [
+            "-H 'x-ms-scheduler-region: west'",
+            "-H 'x-ms-client-request-id: '\"$(uuidgen)\"",
+            "-H 'traceparent: '00-0123456789abcdef-\"$(openssl rand -hex 8)\"-01",
+            "-H 'x-ms-execution-tag: '0123456789abcdef",
+        ] {
+            assert!(sent.curl.contains(word), "{word} in {}", sent.curl);
+        }
     }
 }

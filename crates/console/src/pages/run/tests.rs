@@ -72,7 +72,7 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
 #[tokio::test]
 async fn a_skipped_occurrence_a_manual_run_and_one_in_flight_have_a_page() {
     let body = page(api("SkippedOverlap", row("SkippedOverlap", "Scheduled"), json!([]))).await;
-    assert!(body.contains("Skipped (overlap)") && body.contains("no finished attempt"), "{body}");
+    assert!(body.contains("Skipped (overlap)"), "{body}");
     let manual = json!([entry(0, 0, "Completed", "MainAction", "")]);
     let body = page(api("Completed", row("Completed", "Manual"), manual)).await;
     assert!(body.contains("Manual run of"), "{body}");
@@ -82,6 +82,43 @@ async fn a_skipped_occurrence_a_manual_run_and_one_in_flight_have_a_page() {
     let history = json!([entry(0, 0, "Failed", "MainAction", "")]);
     let body = page(api("Running", running, history)).await;
     assert!(body.contains("Retry 1: running"), "{body}");
+}
+
+#[tokio::test]
+async fn a_run_that_was_not_sent_has_neither_request_nor_responses() {
+    let postponed = json!([{"properties": {"startTime": "2026-11-16T01:30:00Z",
+        "endTime": "2026-11-16T01:30:00Z", "status": "Postponed", "actionName": "MainAction",
+        "message": "The occurrence of 2026-11-16T01:30:00Z did not run because all were paused."}}]);
+    for history in [json!([]), postponed.clone()] {
+        let body = page(api("SkippedPaused", row("SkippedPaused", "Scheduled"), history)).await;
+        assert!(body.contains("Skipped (paused)"), "{body}");
+        for absent in ["Copy as curl", "Response", "POST / HTTP/1.1", "of 2026-11-16T01:30:00Z"] {
+            assert!(!body.contains(absent), "{absent} in {body}");
+        }
+    }
+    let entries = [postponed[0].clone(), entry(5, 0, "Completed", "MainAction", "")];
+    let body = page(api("Completed", row("Completed", "Scheduled"), json!(entries))).await;
+    assert!(body.contains("Copy as curl") && body.contains("Responses"), "{body}");
+    assert!(body.contains(">Mon 2026-11-16 01:30</time> did not run because"), "{body}");
+    assert!(!body.contains("of 2026-11-16T01:30:00Z did"), "{body}");
+}
+
+#[tokio::test]
+async fn the_last_failure_of_a_job_has_a_url() {
+    let history = json!([entry(0, 0, "Failed", "MainAction", "")]);
+    let runs = |value: Value| json!({"value": value, "nextLink": null});
+    let failed = json!([{"scheduledTime": "2026-11-16T01:30:00Z", "status": "Failed"}]);
+    let target = "/jobs/c/j/runs/last-failure";
+    let found = api("Failed", row("Failed", "Scheduled"), history.clone());
+    let found = found.with("/api/runs", runs(failed));
+    let page = found.page(target).await;
+    assert!(page.status == 200 && page.body.contains("Mon 2026-11-16 01:30"), "{}", page.body);
+    let requested = found.requested.lock().unwrap();
+    let explain = |target: &String| target.contains("at=2026-11-16T01%3A30%3A00Z");
+    assert!(requested.iter().any(explain), "{requested:?}");
+    let none =
+        api("Failed", row("Failed", "Scheduled"), history).with("/api/runs", runs(json!([])));
+    assert_eq!(none.page(target).await.status, 404);
 }
 
 #[tokio::test]
