@@ -119,6 +119,18 @@ test("every tab of a job is accessible, fits a phone and shows hostile texts as 
   }
 });
 
+test("the calendar of a job shows today first on a phone", async ({ start, open }) => {
+  const server = await start();
+  await server.job("nightly");
+  const window = await open(server, { size: PHONE });
+  await window.go("jobs/demo/nightly?tab=schedule");
+  const [left, right] = await window.page.locator(".calendar .today").evaluate((today) => {
+    const box = today.closest(".scroll").getBoundingClientRect();
+    return [today.getBoundingClientRect().left - box.left, box.right - today.getBoundingClientRect().right];
+  });
+  assert.ok(left > 100 && right > 100, `${left} px from the left, ${right} px from the right`);
+});
+
 test("a job shows its next runs in its own zone, in that of the browser and in UTC, with DST", async ({ start, open }) => {
   const server = await start();
   await server.job("nightly", { startTime: `${springForward().before}T00:00:00`, recurrence: { cron: "30 2 * * *", timeZone: "Europe/Berlin" } });

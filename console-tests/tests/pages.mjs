@@ -213,6 +213,76 @@ test("the numbers of the overview lead to what they count, and its list to all o
   assert.match(await page.locator(".head").innerText(), /from \w{3} \d{4}-\d\d-\d\d/);
 });
 
+test("the overview leads to the last failed run of a job itself", async ({ start, open }) => {
+  const server = await start();
+  await server.job("failing", { path: "/500", action: { retryPolicy: { retryType: "None" } } });
+  for (let runs = 1; runs <= 3; runs += 1) await server.run("failing", { runs });
+  const window = await open(server);
+  const { page } = window;
+  const link = page.getByRole("link", { name: "See the last failure" });
+  await eventually("the entry", async () => {
+    await window.go();
+    return link.count();
+  });
+  await link.click();
+  await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();
+  assert.match(await page.locator('[data-live="heading"]').innerText(), /Failed/);
+  assert.match(await page.locator("main").innerText(), /x-ms-scheduler-region: \S+\n[^]*x-ms-client-request-id: \[new in each attempt\]/);
+});
+
+test("runs are limited to a collection, a job and a time span by fields, and the URL keeps them", async ({ start, open }) => {
+  const server = await start();
+  for (const collection of ["billing", "demo"]) {
+    await server.job("export", { collection });
+    await server.run("export", { collection });
+  }
+  for (const size of [DESKTOP, PHONE]) {
+    const window = await open(server, { size });
+    const { page } = window;
+    const names = async () => (await page.locator("[data-row] .lead").allTextContents()).map((text) => text.trim());
+    await eventually("both collections", async () => {
+      await window.go("runs");
+      return (await page.getByLabel("Collection").locator("option").count()) === 3;
+    });
+    assert.equal((await names()).length, 2);
+    await page.getByLabel("Collection").selectOption("billing");
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL(/collection=billing/);
+    assert.deepEqual(await names(), ["billing/export"]);
+    await window.checkWidth();
+    // An hour from now, as the clock in Berlin shows it.
+    const hour = new Date(Date.now() + 3_600_000).toLocaleString("sv-SE", { timeZone: "Europe/Berlin" }).replace(" ", "T");
+    await page.getByLabel("to", { exact: true }).fill(hour);
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL(/to=2/);
+    assert.deepEqual(await names(), ["billing/export"]);
+    assert.equal(await page.getByLabel("to", { exact: true }).inputValue(), hour);
+    await page.getByLabel("From").fill(hour);
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.waitForURL(/from=2/);
+    assert.deepEqual(await names(), []);
+    await page.getByRole("link", { name: "Show all" }).click();
+    await page.waitForURL(/\/runs$/);
+    assert.equal((await names()).length, 2);
+  }
+});
+
+test("the list of collections shows plans and tags", async ({ start, open }) => {
+  const server = await start();
+  await server.job("export", { collection: "billing" });
+  await server.api("PATCH", "/api/collections/billing", { tags: { team: "finance" } });
+  const window = await open(server, { size: PHONE });
+  const { page } = window;
+  await eventually("the collection", async () => {
+    await window.go("collections");
+    return page.locator("[data-row]").count();
+  });
+  const row = await page.locator("[data-row]").innerText();
+  assert.match(row, /\w+ · team=finance/);
+  assert.match(row, /\b1 job\b/);
+  await window.checkWidth();
+});
+
 test("lists of runs show by what they are sorted, also on a phone", async ({ start, open }) => {
   const server = await start();
   await server.job("slow", { path: "/200?delay=PT2S" });
