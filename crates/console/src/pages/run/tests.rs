@@ -113,7 +113,7 @@ async fn the_last_failure_of_a_job_has_a_url() {
     let found = found.with("/api/runs", runs(failed));
     let page = found.page(target).await;
     assert!(page.status == 200 && page.body.contains("Mon 2026-11-16 01:30"), "{}", page.body);
-    let requested = found.requested.lock().unwrap();
+    let requested = found.requested.lock().unwrap().clone();
     let explain = |target: &String| target.contains("at=2026-11-16T01%3A30%3A00Z");
     assert!(requested.iter().any(explain), "{requested:?}");
     let none =
