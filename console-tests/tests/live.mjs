@@ -25,6 +25,37 @@ test("a run appears on the open list of runs without a reload", async ({ start, 
   assert.ok(await isSame());
 });
 
+test("the overview and its link show a run while it lasts", async ({ start, open }) => {
+  const server = await start();
+  await server.job("slow", { path: "/200?delay=4s" });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("");
+  const figure = page.locator("a.figure", { hasText: "running now" });
+  await figure.getByText("0", { exact: true }).waitFor();
+  await page.locator("[data-connection][data-state=on]").waitFor();
+  const isSame = await noReload(page);
+  await server.api("POST", "/api/collections/demo/jobs/slow/run");
+  await figure.getByText("1", { exact: true }).waitFor({ timeout: 2500 });
+  const list = await server.api("GET", "/api/runs?status=Running");
+  assert.equal(list.value.length, 1);
+  await eventually("a finished run", async () => !(await server.api("GET", "/api/runs?status=Running")).value.length);
+  await figure.getByText("0", { exact: true }).waitFor({ timeout: 2500 });
+  assert.ok(await isSame());
+});
+
+test("the page of a job follows a run that starts after the page was fetched", async ({ start, open }) => {
+  const server = await start();
+  await server.job("slow", { path: "/200?delay=8s" });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs/demo/slow");
+  await page.getByText("It has not run yet").waitFor();
+  await page.locator("[data-connection][data-state=on]").waitFor();
+  await server.api("POST", "/api/collections/demo/jobs/slow/run");
+  await page.getByText("It is running", { exact: true }).waitFor({ timeout: 3000 });
+});
+
 test("rows do not move below the selection of the user", async ({ start, open }) => {
   const server = await start();
   await server.job("chosen");

@@ -7,9 +7,12 @@ import { apiUrl, endSession } from "./request.js";
 /** Time in which further events are collected. */
 const COLLECT = 400;
 /** Shortest time between two updates. */
-const INTERVAL = 2000;
+const INTERVAL = 1000;
 /** Time after which a page is updated without an event: figures with an age. */
 const IDLE = 15000;
+
+/** Marks of runs that have not ended. */
+const IN_PROGRESS = "main :is(.mark.run, .run-edge, [data-in-progress])";
 
 let last = 0;
 let timer = null;
@@ -169,11 +172,12 @@ function connect() {
   }
   source = new EventSource(url);
   source.onopen = () => {
-    if (failures > 0) soon();
+    // What was in progress may have ended before the stream was open.
+    if (failures > 0 || document.querySelector(IN_PROGRESS)) soon();
     failures = 0;
     show("on", "Live");
   };
-  for (const name of ["attempt", "postponed", "occurrence", "gap"]) {
+  for (const name of ["started", "attempt", "postponed", "occurrence", "gap"]) {
     source.addEventListener(name, (event) => {
       main.dispatchEvent(new CustomEvent(`live:${name}`, { detail: event.data }));
       soon();

@@ -47,6 +47,7 @@ mod request;
 mod resources;
 mod response;
 mod route;
+mod started_runs;
 mod strict_http1;
 mod test_runs;
 mod tls;

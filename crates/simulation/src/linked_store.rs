@@ -9,16 +9,16 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
-    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
     HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
-    LeaseClock, NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns,
-    PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage,
-    SchedulesPage, Scope, StatesPage, TextsFrom, TextsPage,
+    LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore, Page,
+    ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult,
+    ScanPage, SchedulesPage, Scope, StatesPage, TextsFrom, TextsPage,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -54,10 +54,6 @@ impl OverviewStore for Link {
 
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         Box::pin(self.call(Access::Read, move || self.inner.job_paths(jobs)))
-    }
-
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
-        Box::pin(self.call(Access::Read, move || self.inner.running()))
     }
 
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
@@ -213,6 +209,10 @@ impl RunReports for Link {
 
     fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
         Box::pin(self.call(Access::Read, move || self.inner.listed_open_runs(query)))
+    }
+
+    fn open_run_count(&self, scopes: Vec<AccessScope>, scan_max: usize) -> Reply<'_, OpenRunCount> {
+        Box::pin(self.call(Access::Read, move || self.inner.open_run_count(scopes, scan_max)))
     }
 
     fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {

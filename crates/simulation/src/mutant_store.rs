@@ -11,17 +11,17 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    Claim, CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord,
-    HistoryRecord, JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    Claim, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun,
+    JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
     HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
-    LeaseClock, NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns,
-    PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage,
-    SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, StoreError, TextsFrom,
-    TextsPage, TokenId, TokenRecord, Tokens,
+    LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore, Page,
+    ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult,
+    ScanPage, SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, StoreError,
+    TextsFrom, TextsPage, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -60,10 +60,6 @@ impl OverviewStore for MutantStore {
 
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>> {
         self.inner.job_paths(jobs)
-    }
-
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
-        self.inner.running()
     }
 
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
@@ -222,6 +218,10 @@ impl RunReports for MutantStore {
 
     fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
         self.inner.listed_open_runs(query)
+    }
+
+    fn open_run_count(&self, scopes: Vec<AccessScope>, scan_max: usize) -> Reply<'_, OpenRunCount> {
+        self.inner.open_run_count(scopes, scan_max)
     }
 
     fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {

@@ -14,8 +14,8 @@ use kalends_recurrence::Instant;
 use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{
-    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
-    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
@@ -23,10 +23,10 @@ use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
     HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
-    LeaseClock, NewestRuns, OpenRunsPage, OpenRunsQuery, OverviewStore, Page, ParkedRuns,
-    PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult, ScanPage,
-    SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, Store, StoreError,
-    TextsFrom, TextsPage, TokenId, TokenRecord, Tokens, UnreadableJob,
+    LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore, Page,
+    ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult,
+    ScanPage, SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, Store,
+    StoreError, TextsFrom, TextsPage, TokenId, TokenRecord, Tokens, UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -208,7 +208,6 @@ impl OverviewStore for RestartableStore {
         jobs_of_set(set: JobSet, limit: usize) -> Option<Vec<JobMatch>>;
         states_by_key(jobs: Vec<JobKey>) -> Vec<JobSummary>;
         job_paths(jobs: Vec<JobKey>) -> Vec<(JobKey, JobPath)>;
-        running() -> Vec<(CollectionKey, u64)>;
         scan_states(after: Option<JobKey>, limit: usize) -> StatesPage;
         newest_job() -> JobKey;
         scan_texts(from: TextsFrom, limit: usize) -> TextsPage;
@@ -220,6 +219,7 @@ impl RunReports for RestartableStore {
     delegate! {
         newest_runs(jobs: Vec<JobKey>, limit: usize) -> Vec<NewestRuns>;
         listed_open_runs(query: OpenRunsQuery) -> OpenRunsPage;
+        open_run_count(scopes: Vec<AccessScope>, scan_max: usize) -> OpenRunCount;
         listed_closed_runs(query: ClosedRunsQuery) -> ClosedRunsPage;
         run_counts(scopes: Vec<AccessScope>, from: Instant, to: Instant) -> Vec<(Instant, RunCounts)>;
     }

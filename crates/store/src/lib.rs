@@ -76,8 +76,8 @@ pub use overview_store::{
 pub use rejection::Rejection;
 pub use run_reports::{
     ATTEMPT_SCAN_MAX, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun, ListedOpenRun, NewestRuns,
-    OpenRunsPage, OpenRunsQuery, RUN_COUNTS_BUCKET, RUN_COUNTS_RETENTION, RecordedAttempts,
-    RunCounts, RunFilter, RunPosition, RunReports,
+    OpenRunCount, OpenRunsPage, OpenRunsQuery, RUN_COUNTS_BUCKET, RUN_COUNTS_RETENTION,
+    RecordedAttempts, RunCounts, RunFilter, RunPosition, RunReports,
 };
 pub use search::search_text;
 pub use sessions::{

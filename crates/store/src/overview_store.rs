@@ -38,9 +38,6 @@ pub trait OverviewStore: Send + Sync {
     /// The paths of jobs, in any order, without those that do not exist.
     fn job_paths(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<(JobKey, JobPath)>>;
 
-    /// The number of claimed runs of each collection that has some.
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>>;
-
     /// The states of jobs after a key, in key order. Examines at most `limit` jobs. States that cannot
     /// be read are absent; jobs of deleted collections may be present.
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage>;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kalends_domain::{
-    AccessScope, ActionRole, ClosedRun, JobPath, LastAttempts, RunOutcome, RunStatus,
+    AccessScope, ActionRole, ClosedRun, CollectionPath, JobPath, LastAttempts, RunOutcome,
+    RunStatus,
 };
 use kalends_recurrence::{Instant, duration_to_ticks};
 
@@ -20,6 +21,10 @@ pub trait RunReports: Send + Sync {
     /// Open runs of all jobs, those opened last first. Examines at most `scan_max` runs.
     fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage>;
 
+    /// The number of open runs of jobs in any of the scopes. Examines at most the `scan_max` runs that
+    /// were opened last.
+    fn open_run_count(&self, scopes: Vec<AccessScope>, scan_max: usize) -> Reply<'_, OpenRunCount>;
+
     /// Closed runs of all jobs, those closed last first. Examines at most `scan_max` ledger rows.
     fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage>;
 
@@ -31,6 +36,15 @@ pub trait RunReports: Send + Sync {
         from: Instant,
         to: Instant,
     ) -> Reply<'_, Vec<(Instant, RunCounts)>>;
+}
+
+/// A number of open runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenRunCount {
+    /// The open runs that were counted.
+    pub count: u64,
+    /// Whether there may be more than those examined.
+    pub more: bool,
 }
 
 /// The newest runs of a job.
@@ -59,9 +73,8 @@ pub struct RunFilter {
 
 impl RunFilter {
     /// Whether jobs of a collection are selected.
-    pub(crate) fn has_collection(&self, path: &kalends_domain::CollectionPath) -> bool {
-        let collection = AccessScope::Collection(path.clone());
-        self.scopes.iter().any(|scope| scope.covers(&collection))
+    pub(crate) fn has_collection(&self, path: &CollectionPath) -> bool {
+        is_in_scopes(&self.scopes, path)
     }
 
     /// Whether all ledger rows of the selected time and job are selected.
@@ -75,6 +88,12 @@ impl RunFilter {
         (self.from..self.to).contains(&record.closed)
             && self.status.is_none_or(|wanted| wanted == status)
     }
+}
+
+/// Whether any of the scopes covers a collection.
+pub(crate) fn is_in_scopes(scopes: &[AccessScope], path: &CollectionPath) -> bool {
+    let collection = AccessScope::Collection(path.clone());
+    scopes.iter().any(|scope| scope.covers(&collection))
 }
 
 /// A part of the list of open runs.

@@ -99,8 +99,6 @@ pub struct OverviewNumbers {
     pub jobs: JobCounts,
     /// Enabled jobs whose next run is more than a minute in the past.
     pub overdue: u64,
-    /// Runs in flight.
-    pub running: u64,
     /// Jobs whose next run is within an hour.
     pub due_within_hour: u64,
     /// Entries of the attention list.
@@ -125,14 +123,16 @@ pub struct OverviewCollection {
     pub max_jobs: Option<u64>,
 }
 
-/// Serialises an overview; `None` before the first scan has ended.
-pub fn write_overview(numbers: Option<OverviewNumbers>) -> Json<'static> {
+/// Serialises an overview: the number of open runs, and the numbers of a scan; `None` before the first
+/// one has ended.
+pub fn write_overview(running: Counted, numbers: Option<OverviewNumbers>) -> Json<'static> {
     let null = || Json::Null;
     let Some(numbers) = numbers else {
         return ObjectBuilder::new()
             .put("calculatedAt", null())
             .put("jobs", null())
-            .put("running", null())
+            .put("running", running.count)
+            .put("moreRunning", running.more)
             .put("dueWithinHour", null())
             .put("attention", null())
             .put("collections", Json::Array(vec![]))
@@ -151,7 +151,8 @@ pub fn write_overview(numbers: Option<OverviewNumbers>) -> Json<'static> {
     ObjectBuilder::new()
         .put("calculatedAt", numbers.calculated_at)
         .put("jobs", jobs)
-        .put("running", numbers.running)
+        .put("running", running.count)
+        .put("moreRunning", running.more)
         .put("dueWithinHour", numbers.due_within_hour)
         .put("attention", numbers.attention)
         .put("collections", list(numbers.collections.into_iter()))

@@ -86,6 +86,7 @@ pub(super) async fn page(
     let counts = counts.unwrap_or_default();
     let run_counts = RunCounts::new(&counts, view);
     let next_hour = next_hour.unwrap_or_default();
+    let running = open_runs(&overview);
     let mut is_empty = overview.has("calculatedAt") && overview.integer("jobs.all") == 0;
     // The overview is calculated from time to time: one without jobs may not have the first ones yet.
     if is_empty {
@@ -104,7 +105,7 @@ pub(super) async fn page(
         is_empty,
         echo: node.unwrap_or_default().text("echo"),
         is_calculated,
-        running: figure("running"),
+        running,
         due: figure("dueWithinHour"),
         needs_attention: figure("attention"),
         failed: count(overview.integer("failedLast24Hours").max(run_counts.failed)),
@@ -120,6 +121,15 @@ pub(super) async fn page(
         view,
     };
     rendered(&page)
+}
+
+/// The number of open runs: `1,000+` if there may be more.
+fn open_runs(overview: &Value) -> String {
+    if !overview.has("running") {
+        return "–".to_owned();
+    }
+    let more = if overview.is_true("moreRunning") { "+" } else { "" };
+    count(overview.integer("running")) + more
 }
 
 impl Attention {
@@ -215,6 +225,23 @@ mod tests {
         assert!(body.contains("Mon 12:00: 60 runs in the rest of this hour<"), "{body}");
         assert!(body.contains("Mon 13:00: 60 runs<"), "{body}");
         assert_eq!(body.matches("class=\"rest\"").count(), 1, "it is hatched");
+    }
+
+    #[tokio::test]
+    async fn open_runs_are_a_number_up_to_the_limit() {
+        let figure = async |overview: Value| {
+            let page = FakeApi::of_owner().with("/api/overview", overview).page("/").await.body;
+            let (_, rest) = page.split_once("runs?status=Running").unwrap();
+            rest.split_once("</b>").unwrap().0.rsplit_once("<b>").unwrap().1.to_owned()
+        };
+        let at = "2026-11-16T11:59:58Z";
+        let few = json!({"calculatedAt": at, "running": 2, "moreRunning": false});
+        assert_eq!(figure(few).await, "2");
+        let many = json!({"calculatedAt": at, "running": 1000, "moreRunning": true});
+        assert_eq!(figure(many).await, "1,000+");
+        let before_the_scan = json!({"calculatedAt": null, "running": 0, "moreRunning": false});
+        assert_eq!(figure(before_the_scan).await, "0");
+        assert_eq!(figure(json!({})).await, "–", "the overview cannot be read");
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The event stream: following, resuming, and several nodes.
 
 use std::collections::BTreeSet;
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
@@ -45,8 +46,13 @@ impl Follower {
         }
     }
 
-    /// The next event; `None` at the end of the stream.
+    /// The next event that is not the start of a run, which a stream need not see; `None` at the end
+    /// of the stream.
     fn next(&mut self) -> Option<(String, String, Value)> {
+        std::iter::from_fn(|| self.next_of_any_kind()).find(|(_, kind, _)| kind != "started")
+    }
+
+    fn next_of_any_kind(&mut self) -> Option<(String, String, Value)> {
         let (mut id, mut kind) = (String::new(), String::new());
         let mut comments = 0;
         loop {
@@ -127,6 +133,38 @@ fn events_are_followed_and_resumed() {
     drop(connection);
     assert!(server.stop(), "a shutdown does not wait for event streams");
     assert!(all.next().is_none() && some.next().is_none());
+}
+
+#[test]
+fn starts_of_runs_are_streamed() {
+    // Accepts connections and never responds.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let definition =
+        job(&format!("http://{}/", silent.local_addr().unwrap()), json!({"retryType": "None"}));
+    let (server, mut connection) = start();
+    let mut first = Follower::new(server.connect(), "", None);
+    let mut other = Follower::new(server.connect(), "&job=b", None);
+    for name in ["a", "b"] {
+        let put = connection.request("PUT", &job_path(name, ""), Some(&definition));
+        assert_eq!(put.status, 201, "{put:?}");
+        assert_eq!(
+            first.next_of_any_kind().unwrap().1,
+            ["open", "started"][usize::from(name == "b")]
+        );
+    }
+    let started = |follower: &mut Follower, name: &str| {
+        let (id, kind, data) = follower.next_of_any_kind().unwrap();
+        assert_eq!((id.as_str(), kind.as_str()), ("", "started"), "{data}");
+        assert_eq!((&data["job"], &data["status"]), (&json!(name), &json!("Running")), "{data}");
+        assert_eq!((&data["disposition"], &data["attempts"]), (&json!("Running"), &json!(0)));
+    };
+    started(&mut first, "b");
+    assert_eq!(other.next_of_any_kind().unwrap().1, "open");
+    started(&mut other, "b");
+    // A client that opens the stream afterwards.
+    let mut late = Follower::new(server.connect(), "&job=b", None);
+    assert_eq!(late.next_of_any_kind().unwrap().1, "open");
+    started(&mut late, "b");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Runs of all jobs, their counts, and the statistics of a job.
 
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
@@ -66,6 +68,38 @@ fn runs(page: &Value) -> Vec<(String, String)> {
 
 fn expected(runs: &[(&str, &str)]) -> Vec<(String, String)> {
     runs.iter().map(|(job, status)| ((*job).to_owned(), (*status).to_owned())).collect()
+}
+
+#[test]
+fn the_overview_counts_the_open_runs_that_the_list_shows() {
+    let (address, _calls) = target();
+    // Accepts connections and never responds.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_server, mut connection) = start();
+    let count = |connection: &mut Connection| {
+        let overview = get(connection, "/api/overview");
+        assert_eq!(overview["moreRunning"], false, "{overview}");
+        overview["running"].as_u64().unwrap()
+    };
+    assert_eq!(count(&mut connection), 0);
+    let silent = format!("http://{}/", silent.local_addr().unwrap());
+    let failing = format!("http://{address}/fail");
+    let retry = json!({"retryType": "Fixed", "retryInterval": "PT1H", "retryCount": 2});
+    for (name, uri, disposition) in [("slow", silent, "Running"), ("bad", failing, "Retrying")] {
+        let body = job(&uri, retry.clone());
+        let put = connection.request("PUT", &path(&format!("/jobs/{name}")), Some(&body));
+        assert_eq!(put.status, 201, "{put:?}");
+        let listed = wait_for(|| {
+            let page = get(&mut connection, "/api/runs?status=Running");
+            (page["value"][0]["disposition"] == disposition).then_some(page)
+        });
+        let listed = listed.expect(name);
+        let runs = listed["value"].as_array().unwrap().len() as u64;
+        assert_eq!(count(&mut connection), runs, "at once: {listed}");
+    }
+    assert_eq!(count(&mut connection), 2);
+    assert_eq!(connection.request("DELETE", &path("/jobs/bad"), None).status, 200);
+    assert_eq!(count(&mut connection), 1);
 }
 
 #[test]

@@ -71,7 +71,6 @@ pub(crate) struct CollectionOverview {
     /// Jobs that it may have; `None` if that is not limited.
     pub(crate) jobs_max: Option<u64>,
     pub(crate) counts: StateCounts,
-    pub(crate) running: u64,
     /// Jobs whose next run is within an hour.
     pub(crate) due_within_hour: u64,
     /// The first entries of its list.
@@ -90,7 +89,6 @@ impl CollectionOverview {
             state: summary.record.collection.state,
             jobs_max: (max < u32::MAX).then_some(u64::from(max)),
             counts: StateCounts::default(),
-            running: 0,
             due_within_hour: 0,
             attention: vec![],
             attention_count: 0,
@@ -168,15 +166,11 @@ pub(super) async fn scan(app: &App) -> Result<Scanned<StatesSnapshot>, StoreErro
     let now = app.now();
     let watch = Stopwatch::start();
     let summaries = read_collections(app).await?;
-    let running: HashMap<CollectionKey, u64> = app.store.running().await?.into_iter().collect();
     let is_paused = app.store.pause().await?.is_some();
     let overview = |summary| CollectionOverview::new(summary, app, is_paused);
     let mut collections: Vec<_> = summaries.iter().map(overview).collect();
-    let mut places = HashMap::with_capacity(summaries.len());
-    for (place, (summary, overview)) in summaries.iter().zip(&mut collections).enumerate() {
-        overview.running = running.get(&summary.key).copied().unwrap_or(0);
-        places.insert(summary.key, place);
-    }
+    let places = summaries.iter().enumerate().map(|(place, summary)| (summary.key, place));
+    let places: HashMap<CollectionKey, usize> = places.collect();
     drop(summaries);
     let mut work = watch.elapsed();
     let mut after = None;

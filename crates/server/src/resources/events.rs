@@ -1,4 +1,4 @@
-//! `GET /events`: new history entries and closed occurrences as server-sent events.
+//! `GET /events`: new history entries, closed occurrences and starts of runs as server-sent events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use kalends_domain::{
     AccessScope, AttemptStatus, CollectionName, GroupName, JobName, NameError, Permission,
     SubscriptionId,
 };
-use kalends_store::EventPosition;
+use kalends_recurrence::Instant;
+use kalends_store::{EventPosition, OpenRunsQuery, RunFilter};
 use kalends_wire::{
     ErrorCode, ErrorDetails, Version, quoted, write_closed_occurrence, write_history_entry,
 };
@@ -17,6 +18,7 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::runs::write_open;
 use super::{HandlerResult, RequestContext};
 use crate::access::Caller;
 use crate::app::App;
@@ -26,6 +28,7 @@ use crate::events::{Cursor, Event, EventFilter, StreamItem, merge};
 use crate::request::invalid;
 use crate::resources::explain::state_word;
 use crate::response::{ApiError, ApiResponse};
+use crate::started_runs::{EXAMINED_MAX, StartedRuns};
 
 /// Interval between two polls of the store.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -177,7 +180,7 @@ impl Subscriber {
         let open = self.id(sent);
         self.send(format!("retry: {RETRY_MILLISECONDS}\nid: {open}\nevent: open\ndata: {{}}\n\n"))
             .await?;
-        let mut silent_polls = 0;
+        let (mut silent_polls, mut started) = (0, StartedRuns::default());
         loop {
             caller = self.authenticate_again(caller).await?;
             let after = EventPosition { history: history.position, ledger: ledger.position };
@@ -195,6 +198,9 @@ impl Subscriber {
             }
             if is_full && has_advanced {
                 continue;
+            }
+            if self.send_started(&mut started, &caller).await? {
+                silent_polls = 0;
             }
             silent_polls += 1;
             if silent_polls > SILENT_POLLS_MAX {
@@ -226,6 +232,35 @@ impl Subscriber {
         let bytes = [position.history.to_be_bytes(), position.ledger.to_be_bytes()];
         let key = &self.app.position_key;
         key.encrypt(&self.context, bytes.as_flattened(), &*self.app.entropy)
+    }
+
+    /// Sends the starts of runs since the last poll. They have no position: a client that resumes does
+    /// not receive those that it has missed. `false` if there are none.
+    async fn send_started(
+        &self,
+        started: &mut StartedRuns,
+        caller: &Caller,
+    ) -> Result<bool, StreamClosed> {
+        let filter = RunFilter {
+            scopes: caller.readable_scopes(),
+            job: None,
+            status: None,
+            from: Instant::MIN,
+            to: Instant::MAX,
+        };
+        let (before, scan_max, limit) = (None, EXAMINED_MAX, EXAMINED_MAX);
+        let query = OpenRunsQuery { filter, before, scan_max, limit };
+        // After a failed read the next poll finds the same starts.
+        let Ok(page) = self.app.store.listed_open_runs(query).await else { return Ok(false) };
+        let mut is_sent = false;
+        for run in started.advance(page, self.app.now()) {
+            if self.filter.matches(&run.path) {
+                let data = write_open(&self.app, &run);
+                self.send(format!("event: started\ndata: {data}\n\n")).await?;
+                is_sent = true;
+            }
+        }
+        Ok(is_sent)
     }
 
     /// Sends an event and updates the position. `false` if the event does not match the filter or

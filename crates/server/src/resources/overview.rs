@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use http::StatusCode;
-use kalends_domain::CollectionPath;
+use kalends_domain::{AccessScope, CollectionPath};
 use kalends_recurrence::Instant;
 use kalends_store::record::JobKey;
+use kalends_store::{OpenRunCount, SCAN_MAX};
 use kalends_wire::{
     AttentionEntry, Counted, ExpectedBucket, JobCounts, OverviewCollection, OverviewNumbers,
     collection_id, job_id, write_attention, write_expected_runs, write_overview,
@@ -15,6 +16,7 @@ use kalends_wire::{
 
 use super::all_jobs::collection_label;
 use super::{HandlerResult, RequestContext};
+use crate::access::Caller;
 use crate::app::App;
 use crate::overview::{
     ATTENTION_MAX, Attention, CollectionOverview, Overview, SchedulesSnapshot, StateCounts,
@@ -25,6 +27,8 @@ use crate::response::{ApiError, ApiResponse};
 
 /// Collections of an overview.
 const COLLECTIONS_MAX: usize = 1_000;
+/// Open runs up to which their number is exact.
+const RUNNING_MAX: usize = 1_000;
 /// Collections that a bucket of expected runs names.
 const COLLECTIONS_NAMED_MAX: usize = 20;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -35,16 +39,17 @@ const WEEK: Duration = Duration::from_secs(7 * 86_400);
 pub(super) async fn overview(request: RequestContext) -> HandlerResult {
     request.new_version()?;
     let (app, caller) = (&request.app, &request.caller);
-    let (states, schedules) = tokio::join!(Overview::states(app), Overview::schedules(app));
+    let (states, schedules, running) =
+        tokio::join!(Overview::states(app), Overview::schedules(app), running(app, caller));
+    let running = running?;
     let Some(states) = states else {
-        return Ok(ApiResponse::json(StatusCode::OK, &write_overview(None)));
+        return Ok(ApiResponse::json(StatusCode::OK, &write_overview(running, None)));
     };
     let of_schedules = schedules.iter().flat_map(|found| found.readable(caller));
     let mut numbers = OverviewNumbers {
         calculated_at: states.calculated_at,
         jobs: JobCounts::default(),
         overdue: 0,
-        running: 0,
         due_within_hour: 0,
         attention: of_schedules.map(|collection| collection.attention_count).sum(),
         collections: vec![],
@@ -53,7 +58,6 @@ pub(super) async fn overview(request: RequestContext) -> HandlerResult {
     let mut counts = StateCounts::default();
     for collection in states.readable(caller) {
         counts = counts.plus(collection.counts);
-        numbers.running += collection.running;
         numbers.due_within_hour += collection.due_within_hour;
         numbers.attention += collection.attention_count;
         match numbers.collections.len() < COLLECTIONS_MAX {
@@ -63,7 +67,20 @@ pub(super) async fn overview(request: RequestContext) -> HandlerResult {
     }
     numbers.jobs = job_counts(counts);
     numbers.overdue = counts.overdue;
-    Ok(ApiResponse::json(StatusCode::OK, &write_overview(Some(numbers))))
+    Ok(ApiResponse::json(StatusCode::OK, &write_overview(running, Some(numbers))))
+}
+
+/// The open runs that the caller may read, as `GET /api/runs?status=Running` lists them.
+async fn running(app: &App, caller: &Caller) -> Result<Counted, ApiError> {
+    let scopes = caller.readable_scopes();
+    let scan_max = match scopes.contains(&AccessScope::Everything) {
+        true => RUNNING_MAX + 1,
+        // Runs that the caller may not read are examined, too.
+        false => SCAN_MAX,
+    };
+    let OpenRunCount { count, more } = app.store.open_run_count(scopes, scan_max).await?;
+    let max = RUNNING_MAX as u64;
+    Ok(Counted { count: count.min(max), more: more || count > max })
 }
 
 fn write_collection(app: &App, overview: &CollectionOverview) -> OverviewCollection {

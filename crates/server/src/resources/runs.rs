@@ -189,7 +189,7 @@ fn write_closed(app: &App, listed: ListedClosedRun) -> Json<'static> {
     write_closed_run(JobOfRun { path: &path, collection: &collection }, &run, last)
 }
 
-fn write_open(app: &App, listed: &ListedOpenRun) -> Json<'static> {
+pub(super) fn write_open(app: &App, listed: &ListedOpenRun) -> Json<'static> {
     let ListedOpenRun { path, run, attempts } = listed;
     let (own_attempts, error_attempts) = listed.attempts_by_role();
     let collection = collection_label(app, &path.collection);

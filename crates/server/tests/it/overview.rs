@@ -143,7 +143,7 @@ async fn the_overview_counts_jobs_by_state() {
     let body = test.get("/api/overview").await;
     let (id, _) = COLLECTION.split_once('?').unwrap();
     let expected = format!(
-        r#"{{"calculatedAt":"{NOW}","jobs":{{"all":6,"enabled":4,"disabled":1,"failing":1,"completed":1,"faulted":0,"overdue":1}},"running":0,"dueWithinHour":2,"attention":4,"collections":[{{"collection":"{id}","id":"{id}","state":"Enabled","enabled":4,"disabled":1,"failing":1,"jobs":6,"maxJobs":5}}],"more":false}}"#
+        r#"{{"calculatedAt":"{NOW}","jobs":{{"all":6,"enabled":4,"disabled":1,"failing":1,"completed":1,"faulted":0,"overdue":1}},"running":0,"moreRunning":false,"dueWithinHour":2,"attention":4,"collections":[{{"collection":"{id}","id":"{id}","state":"Enabled","enabled":4,"disabled":1,"failing":1,"jobs":6,"maxJobs":5}}],"more":false}}"#
     );
     assert_eq!(body, expected);
 }

@@ -415,28 +415,3 @@ pub async fn the_schedules_of_active_jobs_are_scanned_in_pages(subject: Subject)
     }
     assert_eq!(subject.schedules(at(121), 100).await.len(), 3);
 }
-
-/// Claimed runs are counted by collection.
-pub async fn running_runs_are_counted_by_collection(subject: Subject) {
-    let paths = [collection_path("g", "a"), collection_path("h", "b")];
-    subject.create_collections(&paths).await;
-    assert_eq!(subject.store.running().await.unwrap(), []);
-    let keys: Vec<_> =
-        subject.summaries(AccessScope::Everything, 9).await.iter().map(|one| one.key).collect();
-    let mut claims = vec![];
-    for (path, name) in [(&paths[0], "x"), (&paths[1], "y"), (&paths[1], "z")] {
-        let job = subject.put_job_in(path, name, put(definition(), Some(at(60)))).await;
-        claims.push(subject.begin_run(&job).await);
-    }
-    let running = async || {
-        let mut running = subject.store.running().await.unwrap();
-        running.sort();
-        running
-    };
-    let mut expected = vec![(keys[0], 1), (keys[1], 2)];
-    expected.sort();
-    assert_eq!(running().await, expected);
-    let (run, claim) = claims[0];
-    subject.commit(finish(run, claim.token, None)).await;
-    assert_eq!(running().await, [(keys[1], 2)]);
-}

@@ -17,7 +17,7 @@ use crate::conformance::sample::{
 use crate::engine_store::{ClaimAfter, Retention, RunWrite, RunWriteResult};
 use crate::record::{Disposition, FencingToken, JobKey, JobRecord, LedgerRecord, Progress, RunId};
 use crate::run_reports::{
-    ATTEMPT_SCAN_MAX, ClosedRunsQuery, ListedClosedRun, NewestRuns, OpenRunsQuery,
+    ATTEMPT_SCAN_MAX, ClosedRunsQuery, ListedClosedRun, NewestRuns, OpenRunCount, OpenRunsQuery,
     RecordedAttempts, RunCounts, RunFilter,
 };
 
@@ -368,6 +368,39 @@ pub async fn open_runs_are_listed_with_their_attempts(subject: Subject) {
     assert_eq!(rest.runs, all.runs[1..]);
     let none: Option<RunId> = page(Some(first), 9).await.end;
     assert_eq!(none, None);
+}
+
+/// Those between two attempts too, up to the number of runs to examine.
+pub async fn open_runs_are_counted_by_scope(subject: Subject) {
+    subject.create_collection().await;
+    subject.put_collection(collection_path("g", "other"), standard()).await;
+    let count = async |scopes: Vec<AccessScope>, scan_max| {
+        let OpenRunCount { count, more } =
+            subject.store.open_run_count(scopes, scan_max).await.unwrap();
+        (count, more)
+    };
+    let scope = |collection| vec![AccessScope::Collection(collection_path("g", collection))];
+    let all = || vec![AccessScope::Everything];
+    assert_eq!(count(all(), 9).await, (0, false));
+    let own = create_job(&subject, "c", "own").await;
+    let (retried, claim) = subject.begin_run(&own).await;
+    assert_eq!(subject.commit(retry(retried, claim.token, 90)).await, RunWriteResult::Done);
+    let mut claims = vec![];
+    for name in ["x", "y"] {
+        let job = create_job(&subject, "other", name).await;
+        claims.push(subject.begin_run(&job).await);
+    }
+    assert_eq!(count(all(), 9).await, (3, false));
+    assert_eq!(count(scope("c"), 9).await, (1, false));
+    assert_eq!(count(scope("other"), 9).await, (2, false));
+    assert_eq!(count([scope("other"), scope("other")].concat(), 9).await, (2, false));
+    assert_eq!(count(scope("none"), 9).await, (0, false));
+    assert_eq!(count(vec![], 9).await, (0, false));
+    assert_eq!(count(all(), 2).await, (2, true));
+    assert_eq!(count(scope("c"), 2).await, (0, true), "the newest runs are those of the other");
+    let (run, claim) = claims[0];
+    subject.commit(finish(run, claim.token, None)).await;
+    assert_eq!(count(all(), 9).await, (2, false));
 }
 
 /// A reader of everything sees the sum of all collections.

@@ -39,12 +39,13 @@ use crate::overview_store::{
     SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{
-    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
-    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey,
-    both_enabled_since, enabled_since,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey, both_enabled_since,
+    enabled_since,
 };
 use crate::run_reports::{
-    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunReports,
+    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery,
+    RunCounts, RunReports,
 };
 use crate::run_state;
 use crate::search::{has_tag, search_text};

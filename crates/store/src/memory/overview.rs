@@ -1,6 +1,5 @@
 //! Reads over all collections.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use kalends_domain::{AccessScope, CollectionPath, Switch};
@@ -104,16 +103,6 @@ impl Tables {
         }
         texts.truncate(limit.max(1));
         TextsPage { is_full: texts.len() >= limit.max(1), texts }
-    }
-
-    pub(super) fn running(&self) -> Vec<(CollectionKey, u64)> {
-        let mut counts = BTreeMap::new();
-        let claimed = self.runs.values().filter(|row| row.run.claim.is_some());
-        let jobs = claimed.filter_map(|row| self.job(row.run.job));
-        for collection in jobs.filter_map(|row| Some(self.summary(row)?.collection)) {
-            *counts.entry(collection).or_default() += 1;
-        }
-        counts.into_iter().collect()
     }
 
     pub(super) fn scan_states(&self, after: Option<JobKey>, limit: usize) -> StatesPage {

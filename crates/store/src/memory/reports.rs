@@ -34,10 +34,6 @@ impl OverviewStore for MemoryStore {
         ready(Ok(jobs.iter().filter_map(path).collect()))
     }
 
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
-        ready(Ok(self.tables().running()))
-    }
-
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         ready(Ok(self.tables().scan_states(after, limit)))
     }
@@ -68,6 +64,10 @@ impl RunReports for MemoryStore {
 
     fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
         ready(Ok(self.tables().listed_open_runs(&query)))
+    }
+
+    fn open_run_count(&self, scopes: Vec<AccessScope>, scan_max: usize) -> Reply<'_, OpenRunCount> {
+        ready(Ok(self.tables().open_run_count(&scopes, scan_max)))
     }
 
     fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {

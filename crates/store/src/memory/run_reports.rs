@@ -10,8 +10,8 @@ use crate::memory::tables::Tables;
 use crate::record::JobKey;
 use crate::run_reports::{
     ALL_COLLECTIONS, ATTEMPT_SCAN_MAX, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun,
-    ListedOpenRun, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunFilter, RunPosition,
-    buckets_between, start_of_bucket,
+    ListedOpenRun, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, RunCounts, RunFilter,
+    RunPosition, buckets_between, is_in_scopes, start_of_bucket,
 };
 
 impl Tables {
@@ -49,6 +49,16 @@ impl Tables {
             }
         }
         page
+    }
+
+    pub(super) fn open_run_count(&self, scopes: &[AccessScope], scan_max: usize) -> OpenRunCount {
+        let is_counted = |row: &&crate::run_state::RunRow| {
+            let path = self.paths.get(&row.run.job);
+            path.is_some_and(|path| is_in_scopes(scopes, &path.collection))
+        };
+        let newest = self.runs.values().rev().take(scan_max);
+        let count = newest.filter(is_counted).count() as u64;
+        OpenRunCount { count, more: self.runs.len() >= scan_max }
     }
 
     pub(super) fn listed_closed_runs(&self, query: &ClosedRunsQuery) -> ClosedRunsPage {

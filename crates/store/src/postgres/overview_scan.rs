@@ -15,16 +15,6 @@ use crate::record::{CollectionKey, JobKey, JobUid};
 use crate::stored_form::{DefinitionCodec, read_definition, read_schedule};
 
 impl PostgresStore {
-    pub(super) async fn read_running(&self) -> Result<Vec<(CollectionKey, u64)>, StoreError> {
-        let sql = "SELECT j.collection_id, count(*) AS running FROM runs r
-                   JOIN jobs j ON j.key = r.job WHERE r.owner IS NOT NULL
-                   GROUP BY j.collection_id";
-        let count = |row: &Row| {
-            Ok((CollectionKey(get(row, "collection_id")?), row::unsigned(row, "running")?))
-        };
-        self.query(sql, &[]).await?.iter().map(count).collect()
-    }
-
     pub(super) async fn read_states(
         &self,
         after: Option<JobKey>,

@@ -16,7 +16,7 @@ use crate::postgres::row::{self, get, unsigned};
 use crate::record::{HistoryRecord, JobKey, RunId};
 use crate::run_reports::{
     ALL_COLLECTIONS, ATTEMPT_SCAN_MAX, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun,
-    ListedOpenRun, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunPosition,
+    ListedOpenRun, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, RunCounts, RunPosition,
     buckets_between, start_of_bucket,
 };
 
@@ -89,6 +89,26 @@ impl PostgresStore {
             }
         }
         Ok(page)
+    }
+
+    pub(super) async fn read_open_run_count(
+        &self,
+        scopes: Vec<AccessScope>,
+        scan_max: usize,
+    ) -> Result<OpenRunCount, StoreError> {
+        let collections = match scopes.contains(&AccessScope::Everything) {
+            true => None,
+            false => Some(self.collections_in(&scopes).await?),
+        };
+        let sql = "WITH newest AS MATERIALIZED (SELECT job FROM runs ORDER BY id DESC LIMIT $1)
+             SELECT (SELECT count(*) FROM newest) AS examined,
+                (SELECT count(*) FROM newest n JOIN jobs j ON j.key = n.job
+                    JOIN collections c ON c.id = j.collection_id
+                 WHERE $2::bigint[] IS NULL OR c.id = ANY ($2)) AS counted";
+        let rows = self.query(sql, &[&rows_max(scan_max), &collections]).await?;
+        let Some(row) = rows.first() else { return Ok(OpenRunCount::default()) };
+        let more = unsigned(row, "examined")? >= scan_max as u64;
+        Ok(OpenRunCount { count: unsigned(row, "counted")?, more })
     }
 
     pub(super) async fn read_listed_closed_runs(

@@ -36,11 +36,12 @@ use crate::postgres::pause::EditPause;
 use crate::postgres::probe::Probe;
 use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
-    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
-    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::run_reports::{
-    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunReports,
+    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery,
+    RunCounts, RunReports,
 };
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 
@@ -215,10 +216,6 @@ impl OverviewStore for PostgresStore {
         Box::pin(self.read_job_paths(jobs))
     }
 
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
-        Box::pin(self.read_running())
-    }
-
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         Box::pin(self.read_states(after, limit))
     }
@@ -248,6 +245,10 @@ impl RunReports for PostgresStore {
 
     fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
         Box::pin(self.read_listed_open_runs(query))
+    }
+
+    fn open_run_count(&self, scopes: Vec<AccessScope>, scan_max: usize) -> Reply<'_, OpenRunCount> {
+        Box::pin(self.read_open_run_count(scopes, scan_max))
     }
 
     fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {

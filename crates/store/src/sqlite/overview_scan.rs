@@ -1,7 +1,5 @@
 //! Pages of all jobs for the numbers over all collections.
 
-use std::collections::BTreeMap;
-
 use kalends_domain::{JobName, Switch};
 use kalends_recurrence::{Definition, Instant};
 use rusqlite::{Connection, OptionalExtension as _, Row};
@@ -16,17 +14,7 @@ use crate::sqlite::error::SqliteResult;
 use crate::sqlite::groups::invalid_name;
 use crate::sqlite::overview::{SUMMARY_COLUMNS, read_summary, summary_columns};
 use crate::sqlite::state::ReadState;
-use crate::sqlite::write_back::SharedState;
 use crate::stored_form::{DefinitionCodec, read_definition, read_schedule};
-
-/// The number of claimed runs of each collection.
-pub(crate) fn running(shared: &SharedState) -> Vec<(CollectionKey, u64)> {
-    let mut counts = BTreeMap::new();
-    for row in shared.runs().claimed() {
-        *counts.entry(CollectionKey(row.collection)).or_default() += 1;
-    }
-    counts.into_iter().collect()
-}
 
 /// The states of jobs after a key, in key order.
 pub(crate) fn scan_states(

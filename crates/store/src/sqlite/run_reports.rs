@@ -2,14 +2,17 @@
 
 use std::collections::HashMap;
 
-use kalends_domain::{ClosedRun, Execution, JobName, JobPath, LastAttempts, RunOutcome};
+use kalends_domain::{
+    AccessScope, ClosedRun, Execution, JobName, JobPath, LastAttempts, RunOutcome,
+};
 use kalends_recurrence::Instant;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::record::{HistoryRecord, JobKey};
 use crate::run_reports::{
     ATTEMPT_SCAN_MAX, CLOSING_ORDER_TOLERANCE, ClosedRunsPage, ClosedRunsQuery, ListedClosedRun,
-    ListedOpenRun, NewestRuns, OpenRunsPage, OpenRunsQuery, RunFilter, RunPosition,
+    ListedOpenRun, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, RunFilter, RunPosition,
+    is_in_scopes,
 };
 use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::{Coded, nth, nth_option, rows_max};
@@ -139,6 +142,23 @@ pub(crate) fn open_runs(snapshot: &Snapshot, query: &OpenRunsQuery) -> SqliteRes
         }
     }
     Ok(page)
+}
+
+/// The number of open runs of jobs in any of the scopes.
+pub(crate) fn open_run_count(
+    snapshot: &Snapshot,
+    scopes: &[AccessScope],
+    scan_max: usize,
+) -> SqliteResult<OpenRunCount> {
+    let (by_collection, more) = snapshot.shared.runs().newest_by_collection(scan_max);
+    let (mut collections, mut count) = (CollectionsOfJobs::default(), 0);
+    for (id, runs) in by_collection {
+        let collection = collections.get(snapshot.connection(), id)?;
+        if collection.is_some_and(|collection| is_in_scopes(scopes, &collection.path)) {
+            count += runs;
+        }
+    }
+    Ok(OpenRunCount { count, more })
 }
 
 /// A page of closed runs.

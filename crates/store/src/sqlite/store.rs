@@ -26,11 +26,12 @@ use crate::overview_store::{
     SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{
-    CollectionKey, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord,
-    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
+    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::run_reports::{
-    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunsPage, OpenRunsQuery, RunCounts, RunReports,
+    ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery,
+    RunCounts, RunReports,
 };
 use crate::run_state;
 use crate::sessions::{SessionHash, SessionRecord, Sessions};

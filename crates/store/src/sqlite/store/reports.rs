@@ -34,10 +34,6 @@ impl OverviewStore for SqliteStore {
         self.read(move |snapshot, _| overview::job_paths(snapshot.connection(), &jobs))
     }
 
-    fn running(&self) -> Reply<'_, Vec<(CollectionKey, u64)>> {
-        Box::pin(std::future::ready(Ok(overview_scan::running(&self.shared))))
-    }
-
     fn scan_states(&self, after: Option<JobKey>, limit: usize) -> Reply<'_, StatesPage> {
         let after = after.unwrap_or(JobKey(i64::MIN));
         self.read(move |snapshot, _| overview_scan::scan_states(snapshot, after, limit))
@@ -71,6 +67,10 @@ impl RunReports for SqliteStore {
 
     fn listed_open_runs(&self, query: OpenRunsQuery) -> Reply<'_, OpenRunsPage> {
         self.read(move |snapshot, _| run_reports::open_runs(snapshot, &query))
+    }
+
+    fn open_run_count(&self, scopes: Vec<AccessScope>, scan_max: usize) -> Reply<'_, OpenRunCount> {
+        self.read(move |snapshot, _| run_reports::open_run_count(snapshot, &scopes, scan_max))
     }
 
     fn listed_closed_runs(&self, query: ClosedRunsQuery) -> Reply<'_, ClosedRunsPage> {

@@ -1,6 +1,7 @@
 //! All open runs in memory, as of the newest commit. The table `runs` has them as of the last
 //! flush; the change log has the later changes.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use foldhash::HashMap;
@@ -95,9 +96,28 @@ impl OpenRuns {
     /// At most `limit` open runs that were opened before `before`, those opened last first.
     pub(crate) fn newest_before(&self, before: Option<RunId>, limit: usize) -> Vec<RunRow> {
         let ids = self.open.keys().copied();
-        let mut ids: Vec<_> = ids.filter(|id| before.is_none_or(|before| *id < before)).collect();
-        ids.sort_unstable_by(|one, other| other.cmp(one));
-        ids.iter().take(limit).filter_map(|id| self.get(*id)).copied().collect()
+        let is_earlier = |id: &RunId| before.is_none_or(|before| *id < before);
+        let mut ids: Vec<_> = ids.filter(is_earlier).map(Reverse).collect();
+        // Few of many: no more are sorted than returned.
+        if limit < ids.len() {
+            ids.select_nth_unstable(limit);
+            ids.truncate(limit);
+        }
+        ids.sort_unstable();
+        ids.iter().filter_map(|Reverse(id)| self.get(*id)).copied().collect()
+    }
+
+    /// The numbers of open runs of each collection, of the `limit` runs that were opened last, and
+    /// whether there may be more.
+    pub(crate) fn newest_by_collection(&self, limit: usize) -> (BTreeMap<i64, u64>, bool) {
+        let mut counts = BTreeMap::new();
+        let mut add = |row: &RunRow| *counts.entry(row.collection).or_default() += 1;
+        let more = self.open.len() >= limit;
+        match more {
+            true => self.newest_before(None, limit).iter().for_each(add),
+            false => self.open.values().for_each(|cached| add(&cached.row)),
+        }
+        (counts, more)
     }
 
     /// The claimed runs, by the expiry of their lease.
