@@ -153,3 +153,15 @@ test("a job shows its next runs in its own zone, in that of the browser and in U
   await local.go("jobs/demo/nightly");
   assert.deepEqual(await local.page.locator("[data-zone]").allInnerTexts(), ["Berlin", "UTC"], "no zone twice");
 });
+
+test("a job on 29 February shows its next ten runs and offers to skip the first", async ({ start, open }) => {
+  const server = await start();
+  await server.job("leap", { recurrence: { cron: "0 6 29 2 *" } });
+  const window = await open(server, { zone: "UTC" });
+  const { page } = window;
+  await window.go("jobs/demo/leap");
+  const runs = await page.locator(".next-dates time:not([data-relative])").allInnerTexts();
+  assert.equal(runs.length, 10);
+  assert.ok(runs.every((run) => /\d{4}-02-29 06:00/.test(run)), runs.join());
+  await page.getByRole("button", { name: "Skip next" }).waitFor();
+});

@@ -35,6 +35,8 @@ use crate::words;
 
 /// Coming occurrences in the list beside the facts.
 const NEXT_SHOWN: usize = 10;
+/// The end of the time in which they are searched: the next 29 February may be eight years away.
+const END_OF_TIME: &str = "9999-12-31T23:59:59Z";
 
 /// History entries in which the last attempt of the main action is searched: attempts of the error
 /// action follow it.
@@ -148,7 +150,8 @@ impl<'a> Job<'a> {
             address.api("/explain", ""),
             address.api("/statistics", ""),
             address.api("/history", &format!("%24top={history_entries}")),
-            address.api("/occurrences", &format!("from={now}&%24top={NEXT_SHOWN}")),
+            address
+                .api("/occurrences", &format!("from={now}&to={END_OF_TIME}&%24top={NEXT_SHOWN}")),
         ];
         let (job, explanation, statistics, history, coming) = tokio::join!(
             read(api, &paths[0]),
