@@ -176,7 +176,12 @@ fn explain_time(input: &ExplainInput<'_>, at: Instant) -> Finding {
 
 fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     let (RunInFlight { scheduled, retry, attempt_at, .. }, now) = (*run, input.job.now);
-    let occurrence = format!("The occurrence of {scheduled}");
+    let occurrence = match run.role {
+        ActionRole::Main => format!("The occurrence of {scheduled}"),
+        ActionRole::Error => {
+            format!("{} The error action", failure_of_main_action(input, scheduled))
+        }
+    };
     let number = retry + 1;
     if input.job.holds(run) {
         return explain_held_run(input, run);
@@ -218,9 +223,33 @@ fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     (reason, Some(scheduled), sentence)
 }
 
+/// Says that the main action of a run failed, with the number of its attempts if that is known.
+fn failure_of_main_action(input: &ExplainInput<'_>, scheduled: Instant) -> String {
+    let is_attempt = |entry: &&HistoryEntry| {
+        entry.expected == scheduled
+            && entry.role == ActionRole::Main
+            && entry.status != AttemptStatus::Postponed
+    };
+    let after = after_attempts(input.history.iter().filter(is_attempt).count());
+    format!("The main action of the occurrence of {scheduled} failed{after}.")
+}
+
+/// `" after 3 attempts"`; empty if none is known.
+fn after_attempts(attempts: usize) -> String {
+    match attempts {
+        0 => String::new(),
+        1 => " after one attempt".into(),
+        more => format!(" after {more} attempts"),
+    }
+}
+
 /// Explains a run that waits until its job or collection is enabled.
 fn explain_held_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     let RunInFlight { scheduled, retry, attempt_at, .. } = *run;
+    let attempt = match run.role {
+        ActionRole::Main => format!("attempt {}", retry + 1),
+        ActionRole::Error => format!("attempt {} of its error action", retry + 1),
+    };
     let is_skipped = run.is_unattempted
         && run.cause == Cause::Scheduled
         && input.rule.definition().recurrence.is_some()
@@ -235,8 +264,7 @@ fn explain_held_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
                     "The occurrence of {scheduled} did not run: all jobs were paused before its first attempt."
                 ),
                 false => format!(
-                    "The occurrence of {scheduled} is held; attempt {} starts when the pause ends, not before {attempt_at}.",
-                    retry + 1
+                    "The occurrence of {scheduled} is held; {attempt} starts when the pause ends, not before {attempt_at}."
                 ),
             };
             let sentence = format!("{sentence} {}", paused(input));
@@ -248,8 +276,7 @@ fn explain_held_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
             "The occurrence of {scheduled} did not run: the {what} was disabled before its first attempt."
         ),
         false => format!(
-            "The occurrence of {scheduled} is held because the {what} is disabled; attempt {} starts when the {what} is enabled, not before {attempt_at}.",
-            retry + 1
+            "The occurrence of {scheduled} is held because the {what} is disabled; {attempt} starts when the {what} is enabled, not before {attempt_at}."
         ),
     };
     (reason, Some(scheduled), sentence)
@@ -260,11 +287,7 @@ fn explain_record(input: &ExplainInput<'_>, row: &LedgerRecord, at: Instant) -> 
         |entry: &&HistoryEntry| entry.expected == row.from && entry.role == ActionRole::Main;
     let entries = || input.history.iter().filter(is_of_run);
     let attempts = entries().filter(|entry| entry.status != AttemptStatus::Postponed).count();
-    let after = match attempts {
-        0 => String::new(),
-        1 => " after one attempt".into(),
-        more => format!(" after {more} attempts"),
-    };
+    let after = after_attempts(attempts);
     let closed = row.closed;
     let range = match row.count {
         1 => String::new(),

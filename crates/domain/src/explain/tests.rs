@@ -96,6 +96,12 @@ fn run(is_claimed: bool, retry: u32, attempt_at: &str) -> RunInFlight {
     }
 }
 
+/// A run whose error action has failed this often.
+fn in_error_action(is_claimed: bool, retry: u32) -> RunInFlight {
+    let run = run(is_claimed, retry, "04:35");
+    RunInFlight { role: ActionRole::Error, is_unattempted: false, ..run }
+}
+
 fn parked(limit: SlotLimit, retry: u32) -> RunInFlight {
     RunInFlight { waits_for: Some(limit), ..run(false, retry, "04:10") }
 }
@@ -113,6 +119,23 @@ fn failed(message: &str, retry: u32) -> HistoryEntry {
         timing: Timing::default(),
         generation: Some(1),
     }
+}
+
+#[test]
+fn attempts_of_the_error_action_are_not_those_of_the_occurrence() {
+    let history = vec![failed("x", 2), failed("x", 1), failed("x", 0)];
+    let main = "The main action of the occurrence of 2026-01-01T04:00:00Z failed";
+    let case = Case { runs: vec![in_error_action(false, 1)], history, ..case() };
+    let retried = "The error action is being retried: 1 of its attempts failed, attempt 2 is made at 2026-01-01T04:35:00Z.";
+    case.check("", ExplainReason::Retrying, &format!("{main} after 3 attempts. {retried}"));
+    let running = Case { runs: vec![in_error_action(true, 0)], history: vec![], ..case };
+    let sentence = format!("{main}. The error action is running: attempt 1, begun at");
+    running.check("04:00", ExplainReason::Running, &sentence);
+    let mut held = running;
+    held.job.switch = Switch::Disabled;
+    held.runs = vec![in_error_action(false, 1)];
+    let sentence = "attempt 2 of its error action starts when the job is enabled";
+    held.check("", ExplainReason::JobDisabled, sentence);
 }
 
 #[test]
