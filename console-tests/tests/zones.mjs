@@ -23,6 +23,26 @@ test("times are in the zone of the browser or in UTC, and the choice is remember
   }
 });
 
+test("the zone of the job is UTC on the page of a job in UTC", async ({ start, open }) => {
+  const server = await start();
+  await server.job("berlin", { recurrence: { cron: "0 3 * * *", timeZone: "Europe/Berlin" } });
+  await server.job("plain", { recurrence: { cron: "0 3 * * *" } });
+  const window = await open(server, { zone: "America/New_York" });
+  const { page } = window;
+  await window.go("jobs/demo/berlin");
+  await page.getByRole("button", { name: "Berlin (job)" }).click();
+  await page.locator('[data-zone="job"][aria-pressed="true"]').waitFor();
+  for (const path of ["jobs/demo/plain", "jobs/demo/plain/edit"]) {
+    await window.go(path);
+    await page.locator('[data-zone="utc"][aria-pressed="true"]').waitFor();
+    assert.equal(await page.locator('[data-zones] [aria-pressed="true"]').count(), 1);
+  }
+  await window.go("jobs/demo/plain");
+  assert.match(await page.locator("main time[title$=UTC]").first().getAttribute("title"), /03:00(:00)? UTC$/);
+  await window.go("jobs/demo/berlin");
+  await page.locator('[data-zone="job"][aria-pressed="true"]').waitFor();
+});
+
 test("the preview of the editor shows times in the zone of the schedule and in UTC, also across DST", async ({ start, open }) => {
   const server = await start();
   // One browser behind UTC, one ahead of it: the times are those of the schedule in both.

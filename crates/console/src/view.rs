@@ -86,6 +86,8 @@ pub(crate) struct View {
     pub(crate) browser_zone: Option<Zone>,
     /// The zone of the job on the page.
     pub(crate) job_zone: Option<Zone>,
+    /// Whether the page is that of a job with a schedule in UTC.
+    is_job_in_utc: bool,
     pub(crate) version: String,
     pub(crate) default_group: String,
     pub(crate) secret_headers: SecretHeaders,
@@ -143,6 +145,7 @@ impl View {
             zone_choice,
             browser_zone,
             job_zone: None,
+            is_job_in_utc: false,
             version: request.version.to_owned(),
             default_group: request.default_group.to_owned(),
             secret_headers: request.secret_headers.clone(),
@@ -158,8 +161,9 @@ impl View {
         (self.me, self.pause) = (me, pause);
     }
 
-    /// Tells the zone of the job on the page.
+    /// Tells the zone of the job on the page; `None` if that is UTC.
     pub(crate) fn set_job_zone(&mut self, zone: Option<Zone>) {
+        self.is_job_in_utc = zone.is_none();
         self.job_zone = zone;
         self.choose_zone();
     }
@@ -169,6 +173,7 @@ impl View {
         self.zone = match self.zone_choice {
             ZoneChoice::Utc => Zone::utc(),
             ZoneChoice::Browser => browser(),
+            ZoneChoice::Job if self.is_job_in_utc => Zone::utc(),
             ZoneChoice::Job => self.job_zone.clone().unwrap_or_else(browser),
         };
     }
@@ -178,7 +183,13 @@ impl View {
     }
 
     pub(crate) fn chooses_utc(&self) -> bool {
-        self.zone_choice == ZoneChoice::Utc
+        // The button of the browser's zone stands for UTC if that is the same.
+        !self.is_browser_in_utc()
+            && match self.zone_choice {
+                ZoneChoice::Utc => true,
+                ZoneChoice::Browser => false,
+                ZoneChoice::Job => self.is_job_in_utc,
+            }
     }
 
     pub(crate) fn chooses_job_zone(&self) -> bool {

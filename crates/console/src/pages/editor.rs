@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use askama::Template;
 use kalends_recurrence::{Instant, Zone};
 
+use super::job::zone_of;
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, JobAddress};
 use crate::api::{Api, ApiFailure, Json as _, read};
@@ -135,8 +136,7 @@ pub(super) async fn page(
     match job {
         Some(job) => {
             let definition = read(api, &job.api("", "")).await?;
-            let zone = definition.text("properties.recurrence.timeZone");
-            view.set_job_zone(Zone::named(&zone).ok());
+            view.set_job_zone(zone_of(&definition));
         }
         None => {
             let overview = read(api, "/api/overview").await.unwrap_or_default();
