@@ -172,7 +172,7 @@ function connect() {
   }
   source = new EventSource(url);
   source.onopen = () => {
-    // What was in progress may have ended before the stream was open.
+    // Runs that the page shows in progress may have ended before the stream was open.
     if (failures > 0 || document.querySelector(IN_PROGRESS)) soon();
     failures = 0;
     show("on", "Live");

@@ -1,5 +1,7 @@
 //! Path parsing. Keywords are matched without regard to case; segments are percent-decoded once.
 
+mod query_parameters;
+
 use http::Method;
 use kalends_console::{Asset, Screen, asset};
 use kalends_domain::{

@@ -81,4 +81,5 @@ pub use run::{
 };
 pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};
 pub use timeline::{ExplainContext, write_closed_occurrence, write_explanation, write_occurrence};
+pub use unknown_members::nearest_name;
 pub use version::Version;

@@ -117,6 +117,12 @@ fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k s
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
+/// The known name that `name` probably means.
+pub fn nearest_name<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    let same = known.iter().find(|known| is_same(name, known));
+    same.copied().or_else(|| nearest(name, known.iter().copied()))
+}
+
 /// The path of the member called `name` in the objects below, nearest to the top.
 fn find_below(
     name: &str,

@@ -323,6 +323,9 @@ async fn execute(
 }
 
 async fn dispatch(mut request: Box<RequestContext>, route: Route) -> HandlerResult {
+    if request.is_strict() {
+        route.check_query(&request.method, &request.query)?;
+    }
     if !route.reads_body(&request.method) {
         ignore_body(&mut request).await?;
     }
@@ -398,6 +401,12 @@ impl RequestContext {
         let host = self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = self.source.host.as_deref().or(host).unwrap_or("localhost");
         format!("{}://{host}", self.source.scheme.as_str())
+    }
+
+    /// Whether unknown query parameters are an error: on short paths, except in old API versions.
+    fn is_strict(&self) -> bool {
+        let is_old = || self.query.version().is_ok_and(Version::is_old);
+        PathForm::of(&self.path) == PathForm::Short && !is_old()
     }
 
     fn operation(&self) -> &'static str {

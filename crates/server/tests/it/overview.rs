@@ -13,7 +13,7 @@ use kalends_server::Settings;
 use kalends_store::record::{JobState, JobUid};
 use kalends_store::{ApiStore as _, JobContext, JobPut, JobWrite, WaitingRuns};
 
-use crate::search::{collection, send};
+use crate::search::{collection, exchange, send};
 use crate::test_server::{COLLECTION, Server, start_at};
 
 const NOW: &str = "2026-11-16T12:30:20Z";
@@ -146,6 +146,31 @@ async fn the_overview_counts_jobs_by_state() {
         r#"{{"calculatedAt":"{NOW}","jobs":{{"all":6,"enabled":4,"disabled":1,"failing":1,"completed":1,"faulted":0,"overdue":1}},"running":0,"moreRunning":false,"dueWithinHour":2,"attention":4,"collections":[{{"collection":"{id}","id":"{id}","state":"Enabled","enabled":4,"disabled":1,"failing":1,"jobs":6,"maxJobs":5}}],"more":false}}"#
     );
     assert_eq!(body, expected);
+}
+
+#[tokio::test]
+async fn query_parameters_that_a_short_path_does_not_have_are_refused() {
+    let test = TestOverview::start().await;
+    let get = async |target: &str| exchange(test.server.address, "GET", target, "").await;
+    for (target, end) in [
+        ("/api/jobs?foo=1", "statistics, limit, cursor, api-version"),
+        ("/api/jobs?colection=demo&api-version=2026-11-01", "did you mean collection?"),
+        ("/api/expected-runs?collection=demo", "from, to, bucket, by, api-version"),
+        ("/api/overview?from=2026-01-01", "the query parameters are api-version"),
+        ("/api/collections?top=1", "did you mean $top?"),
+        ("/api/collections/none/jobs/none/occurrences?form=1", "did you mean from?"),
+    ] {
+        let (status, body) = get(target).await;
+        assert_eq!(status, 400, "{target}: {body}");
+        assert!(body.contains(r#""code":"InvalidQueryParameter""#), "{target}: {body}");
+        assert!(body.contains(" is unknown (found ") && body.contains(end), "{target}: {body}");
+    }
+    // Azure clients send parameters that the server does not know.
+    for target in
+        [format!("{COLLECTION}&foo=1"), "/api/collections?foo=1&api-version=2016-03-01".to_owned()]
+    {
+        assert_eq!(get(&target).await.0, 200, "{target}");
+    }
 }
 
 #[tokio::test]
