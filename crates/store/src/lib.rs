@@ -70,8 +70,8 @@ pub use invariant_scan::{HistorySums, Orphan, ScanPage, ScannedJob};
 pub use key_file::KeyFile;
 pub use overview_store::{
     CollectionSummary, FAILING_MIN, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
-    OverviewStore, ScannedSchedule, ScannedState, ScannedText, SchedulesPage, SearchPosition,
-    SearchedCollection, StatesPage, TextsFrom, TextsPage,
+    OverviewStore, SEARCH_WORDS_MAX, ScannedSchedule, ScannedState, ScannedText, SchedulesPage,
+    SearchPosition, SearchedCollection, StatesPage, TextsFrom, TextsPage,
 };
 pub use rejection::Rejection;
 pub use run_reports::{

@@ -146,9 +146,9 @@ pub struct JobSearch {
     pub collections: Vec<SearchedCollection>,
     /// Only jobs after this one in the first collection.
     pub after: Option<JobName>,
-    /// Text in name, target, description or tags, compared without regard to case. `None` matches
-    /// every job.
-    pub contains: Option<String>,
+    /// Texts, at most [`SEARCH_WORDS_MAX`], that must all occur, each in name, target, description or
+    /// tags, compared without regard to case. None match every job.
+    pub words: Vec<String>,
     /// Number of jobs to examine.
     pub scan_max: usize,
 }
@@ -160,8 +160,20 @@ pub struct SearchedCollection {
     pub key: CollectionKey,
     /// About the number of its jobs: decides how many collections one statement examines.
     pub jobs: u64,
-    /// Whether every job of the collection matches the text.
-    pub matches: bool,
+    /// The words of the search that every job of the collection matches: bit 0 for the first one.
+    pub matched: u16,
+}
+
+/// Words of a search.
+pub const SEARCH_WORDS_MAX: usize = u16::BITS as usize;
+
+impl JobSearch {
+    /// The words that jobs of a collection must have, in lower case.
+    pub fn words_of(&self, collection: &SearchedCollection) -> Vec<String> {
+        let words = self.words.iter().enumerate();
+        let missing = words.filter(|(place, _)| (collection.matched >> place) & 1 == 0);
+        missing.map(|(_, word)| word.to_lowercase()).collect()
+    }
 }
 
 /// The result of a search.

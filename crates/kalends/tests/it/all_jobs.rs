@@ -111,6 +111,12 @@ fn a_search_finds_text_in_name_collection_target_description_and_tags() {
         ("billing", vec!["batch/z"]),
         ("team%3dbilling", vec!["batch/z"]),
         ("OTHER", vec!["other/j"]),
+        // Words in any order and place; a phrase in quotes.
+        ("exp%20nightly", vec!["batch/z"]),
+        ("batch%20billing+RUN", vec!["batch/z"]),
+        ("other%20nightly", vec![]),
+        ("%22nightly%20exp%22%20batch", vec!["batch/z"]),
+        ("%22exp%20nightly%22", vec![]),
         ("%25", vec![]),
         // As the job is shown.
         ("Batch/Z", vec!["batch/z"]),
@@ -147,7 +153,13 @@ fn later_pages_have_the_counts_of_the_whole_search() {
 fn invalid_parameters_of_a_search_are_rejected() {
     let (_server, mut connection) = with_jobs();
     let long = format!("search={}", "x".repeat(257));
-    for query in ["state=busy", "limit=0", "limit=101", "collection=%2Fx", "cursor=x", &long] {
+    let words = format!(
+        "search={}",
+        ["a", "b", "c", "d"].map(|a| format!("{a}0+{a}1+{a}2+{a}3+{a}4")).join("+")
+    );
+    let queries =
+        ["state=busy", "limit=0", "limit=101", "collection=%2Fx", "cursor=x", "colection=x"];
+    for query in queries.into_iter().chain([&*long, &*words]) {
         let response = connection.request("GET", &format!("/api/jobs?{query}"), None);
         assert_eq!(code(&response), (400, "InvalidQueryParameter".into()), "{query}");
     }

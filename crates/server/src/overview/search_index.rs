@@ -108,11 +108,11 @@ impl Segment {
         low
     }
 
-    /// The matches from a job on, at most `limit`, without those in `except`. Without a text, every
-    /// job matches.
+    /// The matches from a job on, at most `limit`, without those in `except`. A match has every word;
+    /// the first one, which should be rare, finds the candidates.
     fn matches(
         &self,
-        text: Option<&Finder<'_>>,
+        words: &[Finder<'_>],
         from: usize,
         limit: usize,
         except: &HashSet<JobKey>,
@@ -120,14 +120,16 @@ impl Segment {
         let mut found = Vec::new();
         let mut number = from;
         while found.len() < limit && number < self.keys.len() {
-            if let Some(text) = text {
+            if let Some(first) = words.first() {
                 let start = self.start(number);
                 let rest = self.text.get(start..).unwrap_or_default();
-                let Some(place) = text.find(rest) else { break };
+                let Some(place) = first.find(rest) else { break };
                 let place = start + place;
                 number = self.starts.partition_point(|start| *start as usize <= place) - 1;
             }
-            let job = self.keys.get(number).filter(|job| !except.contains(job));
+            let own = self.text.get(self.start(number)..self.start(number + 1)).unwrap_or_default();
+            let has_others = words.iter().skip(1).all(|word| word.find(own).is_some());
+            let job = self.keys.get(number).filter(|job| has_others && !except.contains(job));
             let candidate = |job: &JobKey| Some(Candidate { job: *job, name: self.name(number)? });
             found.extend(job.and_then(candidate));
             number += 1;
@@ -178,17 +180,18 @@ impl SearchIndex {
         search: &JobSearch,
     ) -> (Vec<Candidate>, Option<SearchPosition>) {
         let limit = search.scan_max.max(1);
-        let text = search.contains.as_ref().map(|text| text.to_lowercase());
-        if text.as_ref().is_some_and(|text| text.as_bytes().contains(&END)) {
+        if search.words.iter().any(|word| word.as_bytes().contains(&END)) {
             return (vec![], None);
         }
-        let finder = text.as_ref().map(|text| Finder::new(text.as_bytes()));
         let mut found: Vec<Candidate> = Vec::new();
         let mut left = STEP;
         for (place, collection) in search.collections.iter().enumerate() {
             let after = search.after.as_ref().filter(|_| place == 0);
-            let finder = finder.as_ref().filter(|_| !collection.matches);
-            let mut current = newer.matches(collection.key, finder, after).peekable();
+            let mut words = search.words_of(collection);
+            // A long word is rarer than a short one.
+            words.sort_by_key(|word| std::cmp::Reverse(word.len()));
+            let words: Vec<_> = words.iter().map(Finder::new).collect();
+            let mut current = newer.matches(collection.key, &words, after).peekable();
             let mut end = after.cloned();
             // After the segments come the newer jobs behind them.
             for segment in self.segments_of(collection.key, after).map(Some).chain([None]) {
@@ -201,7 +204,7 @@ impl SearchIndex {
                     break;
                 };
                 let (from, room) = (segment.first_after(after), limit - found.len());
-                let own = segment.matches(finder, from, room, &newer.jobs);
+                let own = segment.matches(&words, from, room, &newer.jobs);
                 // The end of what was examined, and of the newer jobs to insert before it.
                 end = match own.last().filter(|_| own.len() >= room) {
                     Some(last) => Some(last.name.clone()),
@@ -247,14 +250,14 @@ impl NewerJobs {
     fn matches(
         &self,
         collection: CollectionKey,
-        text: Option<&Finder<'_>>,
+        words: &[Finder<'_>],
         after: Option<&JobName>,
     ) -> impl Iterator<Item = Candidate> + use<> {
         let segment = self.collections.get(&collection);
         let found = segment
             .map(|segment| {
                 let from = segment.first_after(after);
-                segment.matches(text, from, usize::MAX, &HashSet::new())
+                segment.matches(words, from, usize::MAX, &HashSet::new())
             })
             .unwrap_or_default();
         found.into_iter()
@@ -417,13 +420,14 @@ mod tests {
     }
 
     /// Every match of all collections, in steps of `limit` matches.
-    fn find(index: &SearchIndex, newer: &NewerJobs, contains: &str, limit: usize) -> Vec<i64> {
+    fn find(index: &SearchIndex, newer: &NewerJobs, words: &str, limit: usize) -> Vec<i64> {
+        let matched = |key| if key == 3 { 1 } else { 0 };
         let collection =
-            |key| SearchedCollection { key: CollectionKey(key), jobs: 9, matches: key == 3 };
+            |key| SearchedCollection { key: CollectionKey(key), jobs: 9, matched: matched(key) };
         let mut search = JobSearch {
             collections: (1..=4).map(collection).collect(),
             after: None,
-            contains: Some(contains.into()),
+            words: words.split(' ').map(str::to_owned).collect(),
             scan_max: limit,
         };
         let mut found = vec![];
@@ -449,6 +453,8 @@ mod tests {
         ]);
         for limit in [1, 2, 3, 100] {
             assert_eq!(find(&index, &newer, "ONE", limit), [1, 10, 2, 11, 4, 5, 12], "{limit}");
+            assert_eq!(find(&index, &newer, "one tag BETA", limit), [2], "all words");
+            assert_eq!(find(&index, &newer, "x any", limit), [5], "one in the collection's name");
             assert_eq!(find(&index, &newer, "gam", limit), [9, 5], "once, though read twice");
             assert!(find(&index, &newer, "-1\0http", limit).is_empty(), "across two texts");
             assert_eq!(find(&index, &newer, "absent", limit), [5], "a matching collection");

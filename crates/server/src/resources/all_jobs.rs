@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use http::StatusCode;
 use kalends_domain::{AccessScope, CollectionName, CollectionPath, Permission, stored_rule_of};
 use kalends_recurrence::ImmediateRun;
-use kalends_store::NewestRuns;
 use kalends_store::record::{CollectionStatus, JobKey, JobRecord};
+use kalends_store::{NewestRuns, SEARCH_WORDS_MAX};
 use kalends_wire::{
     ErrorDetail, Json, ListedJob, OUTCOMES_MAX, collection_id, quoted, write_job_list,
     write_listed_job,
 };
 
 use super::job_search::{self, Conditions, FoundJob, FoundJobs, Position, StateFilter};
+use super::search_words::search_words;
 use super::{HandlerResult, RequestContext, jobs, overview, statistics};
 use crate::app::App;
 use crate::overview::Overview;
@@ -143,6 +144,11 @@ fn read_conditions(request: &RequestContext) -> Result<Conditions, ApiError> {
     if let Some(text) = text.filter(|text| text.chars().count() > SEARCH_CHARS_MAX) {
         let found = quoted(text);
         let message = format!("must have at most {SEARCH_CHARS_MAX} characters (found {found})");
+        return Err(invalid("search", message).into());
+    }
+    let words = text.map_or(0, |text| search_words(text).len());
+    if words > SEARCH_WORDS_MAX {
+        let message = format!("must have at most {SEARCH_WORDS_MAX} words (found {words})");
         return Err(invalid("search", message).into());
     }
     let collection = query.text("collection")?;

@@ -7,7 +7,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kalends_domain::{AccessScope, CollectionPath, CollectionState, JobName, JobPath};
+use kalends_domain::{
+    AccessScope, CollectionName, CollectionPath, CollectionState, JobName, JobPath,
+};
 use kalends_environment::Stopwatch;
 use kalends_store::record::{CollectionKey, JobKey};
 use kalends_store::{
@@ -17,6 +19,7 @@ use kalends_store::{
 use kalends_wire::{Counted, JobCounts, collection_id, job_id};
 
 use super::readable_collections::ReadableCollections;
+use super::search_words::search_words;
 use crate::access::Caller;
 use crate::app::App;
 use crate::overview::{Attention, CurrentIndex, INDEXED_JOBS_MIN, Overview};
@@ -77,7 +80,7 @@ fn is_failing(job: &JobSummary) -> bool {
 /// The conditions of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    /// Text in name, collection, target, description or tags.
+    /// Words in name, collection, target, description or tags.
     pub(super) text: Option<String>,
     pub(super) state: Option<StateFilter>,
     pub(super) collection: Option<CollectionPath>,
@@ -259,7 +262,8 @@ pub(super) async fn search(
 /// A search in progress.
 struct Search<'a> {
     conditions: &'a Conditions,
-    text: Option<String>,
+    /// The words of the text in lower case.
+    words: Vec<String>,
     size: usize,
     /// `None`: the store is scanned.
     index: Option<CurrentIndex>,
@@ -289,7 +293,7 @@ impl<'a> Search<'a> {
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         Search {
             conditions,
-            text: conditions.text.as_ref().map(|text| text.to_lowercase()),
+            words: conditions.text.as_deref().map(search_words).unwrap_or_default(),
             size,
             index: None,
             set: None,
@@ -340,7 +344,7 @@ impl<'a> Search<'a> {
     async fn read_set(&mut self, app: &App) -> Result<(), StoreError> {
         let jobs: u64 = self.pending.iter().map(|collection| collection.jobs).sum();
         let set = self.conditions.state.and_then(StateFilter::set);
-        let Some(set) = set.filter(|_| self.text.is_none() && jobs >= INDEXED_JOBS_MIN as u64)
+        let Some(set) = set.filter(|_| self.words.is_empty() && jobs >= INDEXED_JOBS_MIN as u64)
         else {
             return Ok(());
         };
@@ -364,7 +368,7 @@ impl<'a> Search<'a> {
     /// Without a text, the collections tell whether there are more jobs than are counted.
     fn decide_count(&mut self) {
         let jobs: u64 = self.pending.iter().map(|collection| collection.jobs).sum();
-        if self.text.is_none() && !self.counts.is_decided() && jobs > COUNT_MAX {
+        if self.words.is_empty() && !self.counts.is_decided() && jobs > COUNT_MAX {
             self.counts.all = COUNT_MAX + 1;
             self.counts.progress = CountProgress::Ended;
         }
@@ -375,14 +379,12 @@ impl<'a> Search<'a> {
         let searched = |collection: &CollectionSummary| SearchedCollection {
             key: collection.key,
             jobs: collection.jobs,
-            matches: self.text.as_ref().is_some_and(|text| {
-                collection.record.path.collection.as_str().to_lowercase().contains(text)
-            }),
+            matched: self.words_in(&collection.record.path.collection),
         };
         let scan = JobSearch {
             collections: self.pending.iter().map(searched).collect(),
             after: self.after.take(),
-            contains: self.text.clone(),
+            words: self.words.clone(),
             scan_max: self.scan_max(is_first),
         };
         let JobSearchPage { jobs, rest } = match (&mut self.set, &self.index) {
@@ -409,10 +411,17 @@ impl<'a> Search<'a> {
         self.read_collections(app).await
     }
 
+    /// The words that the name of a collection has, as bits.
+    fn words_in(&self, collection: &CollectionName) -> u16 {
+        let name = collection.as_str().to_lowercase();
+        let places = self.words.iter().enumerate().filter(|(_, word)| name.contains(*word));
+        places.fold(0, |bits, (place, _)| bits | (1 << place))
+    }
+
     /// Jobs of the next scan: without conditions, every job is a match. Those of the index match the
     /// text. In most searches for a state, the first jobs have it.
     fn scan_max(&self, is_first: bool) -> usize {
-        let is_scanned_for_text = self.text.is_some() && self.index.is_none();
+        let is_scanned_for_text = !self.words.is_empty() && self.index.is_none();
         let has_conditions = is_scanned_for_text || self.conditions.state.is_some();
         match (has_conditions, self.counts.is_decided()) {
             (false, true) => self.size + 1 - self.jobs.len(),

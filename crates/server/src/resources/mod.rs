@@ -27,6 +27,7 @@ mod readable_collections;
 mod run_counts;
 mod runs;
 mod search;
+mod search_words;
 mod session;
 mod sign_in;
 mod skip;

@@ -11,7 +11,7 @@ use kalends_recurrence::{Definition, Instant};
 use crate::api_store::{JobContext, JobPut, JobWrite};
 use crate::conformance::Subject;
 use crate::conformance::sample::{
-    at, collection_path, definition, finish, full_definition, group, put, request, standard,
+    at, collection_path, definition, full_definition, group, put, request, standard,
 };
 use crate::overview_store::{
     FAILING_MIN, JobMatch, JobSearch, JobSet, ScannedSchedule, ScannedState, SearchPosition,
@@ -63,19 +63,19 @@ impl Subject {
     }
 
     /// Every match of a search of all collections, in scans of this size.
-    async fn search(&self, contains: Option<&str>, scan_max: usize) -> Vec<JobMatch> {
+    async fn search(&self, words: &[&str], scan_max: usize) -> Vec<JobMatch> {
         let collections = self.summaries(AccessScope::Everything, 100).await;
         let mut collections: Vec<_> = collections
             .iter()
-            .map(|one| SearchedCollection { key: one.key, jobs: one.jobs, matches: false })
+            .map(|one| SearchedCollection { key: one.key, jobs: one.jobs, matched: 0 })
             .collect();
-        let contains = contains.map(str::to_owned);
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         let (mut after, mut found) = (None, vec![]);
         loop {
             let search = JobSearch {
                 collections: collections.clone(),
                 after,
-                contains: contains.clone(),
+                words: words.clone(),
                 scan_max,
             };
             let page = self.store.search_jobs(search).await.unwrap();
@@ -88,8 +88,8 @@ impl Subject {
         }
     }
 
-    async fn names(&self, contains: Option<&str>, scan_max: usize) -> Vec<String> {
-        let found = self.search(contains, scan_max).await;
+    async fn names(&self, words: &[&str], scan_max: usize) -> Vec<String> {
+        let found = self.search(words, scan_max).await;
         found.iter().map(|one| one.name.to_string()).collect()
     }
 }
@@ -138,9 +138,11 @@ pub async fn a_search_of_several_collections_finds_every_match_once(subject: Sub
     subject.put_job_in(&paths[2], "B2", target).await;
     for scan_max in [1, 2, 3, 4, 5, 100] {
         let all = ["A", "b", "c", "export-1", "B2", "full"];
-        assert_eq!(subject.names(None, scan_max).await, all, "{scan_max}");
-        assert_eq!(subject.names(Some("EXPORT"), scan_max).await, ["export-1", "B2", "full"]);
+        assert_eq!(subject.names(&[], scan_max).await, all, "{scan_max}");
+        assert_eq!(subject.names(&["EXPORT"], scan_max).await, ["export-1", "B2", "full"]);
+        assert_eq!(subject.names(&["2", "export", "COM"], scan_max).await, ["B2"]);
     }
+    assert_eq!(subject.names(&["billing", "absent"], 100).await, [""; 0]);
     for (text, expected) in [
         ("nightly EXP", vec!["full"]),
         ("billing", vec!["full"]),
@@ -150,7 +152,7 @@ pub async fn a_search_of_several_collections_finds_every_match_once(subject: Sub
         ("' OR 1=1 --", vec![]),
         ("\0", vec![]),
     ] {
-        assert_eq!(subject.names(Some(text), 100).await, expected, "{text:?}");
+        assert_eq!(subject.names(&[text], 100).await, expected, "{text:?}");
     }
 }
 
@@ -158,24 +160,27 @@ pub async fn a_search_of_several_collections_finds_every_match_once(subject: Sub
 pub async fn a_search_returns_every_job_of_a_matching_collection(subject: Subject) {
     let paths = [collection_path("g", "a"), collection_path("g", "b")];
     subject.create_collections(&paths).await;
-    for path in &paths {
-        subject.put_job_in(path, "j", put(definition(), None)).await;
+    for (path, name) in [(&paths[0], "j"), (&paths[1], "j"), (&paths[1], "k")] {
+        subject.put_job_in(path, name, put(definition(), None)).await;
     }
     let found = subject.summaries(AccessScope::Everything, 9).await;
     let collections = found.iter().enumerate().map(|(number, one)| SearchedCollection {
         key: one.key,
         jobs: one.jobs,
-        matches: number == 1,
+        matched: if number == 1 { 0b10 } else { 0 },
     });
-    let search = JobSearch {
-        collections: collections.collect(),
-        after: None,
-        contains: Some("unknown".into()),
-        scan_max: 9,
+    let collections: Vec<_> = collections.collect();
+    let search = async |words: &[&str]| {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let collections = collections.clone();
+        let search = JobSearch { collections, after: None, words, scan_max: 9 };
+        let jobs = subject.store.search_jobs(search).await.unwrap().jobs;
+        jobs.iter().map(|one| (one.state.collection, one.name.to_string())).collect::<Vec<_>>()
     };
-    let found_jobs = subject.store.search_jobs(search).await.unwrap().jobs;
-    let keys: Vec<_> = found_jobs.iter().map(|one| one.state.collection).collect();
-    assert_eq!(keys, [found[1].key]);
+    let second = |name: &str| (found[1].key, name.to_owned());
+    assert_eq!(search(&["", "unknown"]).await, [second("j"), second("k")]);
+    assert_eq!(search(&["K", "unknown"]).await, [second("k")], "the other word is the job's own");
+    assert_eq!(search(&["unknown"]).await, []);
 }
 
 /// Matches have the state of the last edit and run.
@@ -186,18 +191,18 @@ pub async fn matches_have_the_current_state_of_their_job(subject: Subject) {
     edit.state.last_execution = Some(at(3));
     edit.state.consecutive_failures = 4;
     let job = subject.put_job_in(&path, "j", edit.clone()).await;
-    let found = subject.search(None, 9).await[0].state;
+    let found = subject.search(&[], 9).await[0].state;
     let summary = subject.summaries(AccessScope::Everything, 9).await;
     assert_eq!((found.job, found.collection), (job.key, summary[0].key));
     assert_eq!((found.switch, found.lifecycle), (Switch::Enabled, Lifecycle::Active));
     assert_eq!((found.due, found.last_execution), (Some(at(60)), Some(at(3))));
     assert_eq!((found.enabled_since, found.consecutive_failures), (None, 4));
     subject.begin_run(&job).await;
-    assert_eq!(subject.search(None, 9).await[0].state.due, Some(at(120)));
+    assert_eq!(subject.search(&[], 9).await[0].state.due, Some(at(120)));
     edit.definition.switch = Switch::Disabled;
     edit.state.lifecycle = Lifecycle::Completed;
     subject.put_job_in(&path, "j", edit).await;
-    let found = subject.search(None, 9).await[0].state;
+    let found = subject.search(&[], 9).await[0].state;
     assert_eq!((found.switch, found.lifecycle), (Switch::Disabled, Lifecycle::Completed));
 }
 
@@ -261,7 +266,7 @@ pub async fn jobs_are_read_by_their_keys(subject: Subject) {
     let delete = |_: crate::CollectionContext<'_>| Ok(crate::CollectionWrite::Delete);
     subject.store.edit_collection(paths[1].clone(), Box::new(delete)).await.unwrap();
     assert_eq!(read().await, [one]);
-    assert_eq!(subject.names(None, 9).await, ["one"]);
+    assert_eq!(subject.names(&[], 9).await, ["one"]);
 }
 
 impl Subject {

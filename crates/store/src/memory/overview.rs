@@ -31,21 +31,20 @@ impl Tables {
     }
 
     pub(super) fn search_jobs(&self, search: &JobSearch) -> JobSearchPage {
-        let text = search.contains.as_ref().map(|text| text.to_lowercase());
         let mut page = JobSearchPage::default();
         let mut left = search.scan_max.max(1);
         for (number, collection) in search.collections.iter().enumerate() {
             let after = search.after.as_ref().filter(|_| number == 0);
             let rows = self.rows_of(collection.key);
             let rows = rows.filter(|row| after.is_none_or(|after| row.record.path.job > *after));
-            let wanted = text.as_ref().filter(|_| !collection.matches);
+            let words = search.words_of(collection);
             for row in rows {
                 let name = &row.record.path.job;
                 let holds = |text: &String| {
                     name.as_str().to_lowercase().contains(text)
                         || search_text(&row.record.job.definition).contains(text)
                 };
-                if wanted.is_none_or(holds) {
+                if words.iter().all(holds) {
                     page.jobs.extend(
                         self.summary(row).map(|state| JobMatch { name: name.clone(), state }),
                     );

@@ -92,14 +92,14 @@ impl PostgresStore {
                 others.first().map(|next| SearchPosition { collection: next.key, after: None });
             return Ok(JobSearchPage { jobs, rest });
         }
-        let (rows, end) = match search.contains {
+        let (rows, end) = match search.words.is_empty() {
             // Jobs that are created or deleted between the statements do not move the end of the slice.
-            Some(_) => {
+            false => {
                 let end = self.end_of_slice(first.key, &search).await?;
                 (self.examine(&[*first], &search, end.as_ref()).await?, end)
             }
             // Without a text every examined job is a match, so that the last one ends the slice.
-            None => {
+            true => {
                 let rows = self.examine(&[*first], &search, None).await?;
                 let last = rows.last().filter(|_| rows.len() as u64 >= scan_max);
                 let end = last.map(job_name).transpose()?;
@@ -231,11 +231,12 @@ impl PostgresStore {
 struct Examination {
     sql: String,
     collections: Vec<i64>,
-    matches: Vec<bool>,
+    /// Words of the search that every job of the collection matches, as bits.
+    matched: Vec<i32>,
     after: String,
     last: String,
     limit: i64,
-    text: String,
+    words: Vec<String>,
 }
 
 /// Greater than every key of a job.
@@ -253,39 +254,49 @@ impl Examination {
         // it how few rows there are; a power of two, so that there are few different statements.
         let sql = format!(
             "SELECT {columns}, j.name
-             FROM unnest($1::bigint[], $2::boolean[]) WITH ORDINALITY w (id, matches, place)
+             FROM unnest($1::bigint[], $2::integer[]) WITH ORDINALITY w (id, matched, place)
              CROSS JOIN LATERAL (
                 SELECT * FROM (
                     SELECT j.key, j.job_key, j.name, j.search FROM jobs j
                     WHERE j.collection_id = w.id
                       AND j.job_key > CASE WHEN w.place = 1 THEN $3::text ELSE '' END
-                      AND j.job_key <= $6::text
+                      AND j.job_key <= $5::text
                     ORDER BY j.job_key LIMIT $4
                 ) j LIMIT {rows}
              ) j
              JOIN states s ON s.job = j.key
-             WHERE w.matches OR strpos(lower(j.job_key), $5) > 0 OR strpos(j.search, $5) > 0
+             WHERE true{words}
              ORDER BY w.place, j.job_key",
             columns = summary_columns!(),
             rows = jobs_max.next_power_of_two(),
+            words = (0..search.words.len()).map(has_word).collect::<String>(),
         );
-        let has_text = search.contains.is_some();
-        let matches = |collection: &SearchedCollection| collection.matches || !has_text;
-        let text = search.contains.as_deref().unwrap_or_default().to_lowercase();
         Examination {
             sql,
             collections: collections.iter().map(|collection| collection.key.0).collect(),
-            matches: collections.iter().map(matches).collect(),
+            matched: collections.iter().map(|one| i32::from(one.matched)).collect(),
             after: search.after.as_ref().map(JobName::key).unwrap_or_default(),
             last: last.map_or_else(|| AFTER_ALL_KEYS.into(), JobName::key),
             limit: rows_max(jobs_max),
-            text: without_nul(&text),
+            words: search.words.iter().map(|word| without_nul(&word.to_lowercase())).collect(),
         }
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 6] {
-        [&self.collections, &self.matches, &self.after, &self.limit, &self.text, &self.last]
+    fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let mut parameters: Vec<&(dyn ToSql + Sync)> =
+            vec![&self.collections, &self.matched, &self.after, &self.limit, &self.last];
+        parameters.extend(self.words.iter().map(|word| word as &(dyn ToSql + Sync)));
+        parameters
     }
+}
+
+/// The condition that a job has a word, or its collection does.
+fn has_word(place: usize) -> String {
+    let (bit, word) = (1 << place, place + 6);
+    format!(
+        " AND (w.matched & {bit} <> 0 OR strpos(lower(j.job_key), ${word}::text) > 0
+              OR strpos(j.search, ${word}) > 0)"
+    )
 }
 
 fn read_matches(rows: &[Row]) -> Result<Vec<JobMatch>, StoreError> {

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use kalends_domain::{AccessScope, CollectionPath, JobName, JobPath, Switch};
-use rusqlite::{Row, named_params};
+use rusqlite::{Row, ToSql};
 
 use crate::overview_store::{
     CollectionSummary, FAILING_MIN, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
@@ -129,15 +129,6 @@ pub(crate) fn search_jobs(
              SELECT name_key FROM jobs WHERE collection = ? AND name_key > ?
              ORDER BY name_key LIMIT ?)",
     )?;
-    let mut matches = connection.prepare_cached(concat!(
-        "SELECT ",
-        summary_columns!(),
-        ", j.name FROM jobs j CROSS JOIN state s ON s.job = j.job
-         WHERE j.collection = :collection AND j.name_key > :after AND j.name_key <= :end
-             AND (:text IS NULL OR instr(lower(j.name), :text) OR instr(j.search, :text))
-         ORDER BY j.name_key"
-    ))?;
-    let text = search.contains.as_ref().map(|text| text.to_lowercase());
     let mut page = JobSearchPage::default();
     let mut left = search.scan_max.max(1) as u64;
     let mut after = search.after.as_ref().map(JobName::key).unwrap_or_default();
@@ -146,12 +137,11 @@ pub(crate) fn search_jobs(
         let (examined, end): (u64, Option<String>) =
             range.query_row((id, &after, rows_max(left)), |row| Ok((nth(row, 0)?, row.get(1)?)))?;
         if let Some(end) = end {
-            let mut found = matches.query(named_params! {
-                ":collection": id,
-                ":after": after,
-                ":end": end,
-                ":text": text.as_ref().filter(|_| !collection.matches),
-            })?;
+            let words = search.words_of(collection);
+            let mut matches = connection.prepare_cached(&select_matches(words.len()))?;
+            let mut values: Vec<&dyn ToSql> = vec![&id, &after, &end];
+            values.extend(words.iter().map(|word| word as &dyn ToSql));
+            let mut found = matches.query(values.as_slice())?;
             while let Some(row) = found.next()? {
                 match read_match(states, row) {
                     // The list shows the others.
@@ -170,6 +160,21 @@ pub(crate) fn search_jobs(
         after = String::new();
     }
     Ok(page)
+}
+
+/// Selects the jobs of a range of names that have this number of words.
+fn select_matches(words: usize) -> String {
+    let word = |place: usize| {
+        let place = place + 4;
+        format!(" AND (instr(lower(j.name), ?{place}) OR instr(j.search, ?{place}))")
+    };
+    let words: String = (0..words).map(word).collect();
+    format!(
+        "SELECT {columns}, j.name FROM jobs j CROSS JOIN state s ON s.job = j.job
+         WHERE j.collection = ?1 AND j.name_key > ?2 AND j.name_key <= ?3{words}
+         ORDER BY j.name_key",
+        columns = summary_columns!()
+    )
 }
 
 /// The jobs of a set; `None` if there are more than `limit`.

@@ -412,9 +412,9 @@ fn a_search_in_a_small_collection_does_not_read_the_jobs_of_others() {
         let scope = AccessScope::Everything;
         let collections = store.collection_summaries(scope, Bound::Unbounded, 10).await.unwrap();
         let small = collections.iter().find(|one| one.jobs == 1).unwrap();
-        let (key, jobs, matches) = (small.key, small.jobs, false);
-        let collections = vec![SearchedCollection { key, jobs, matches }];
-        let search = JobSearch { collections, after: None, contains: None, scan_max: 1_001 };
+        let (key, jobs, matched) = (small.key, small.jobs, 0);
+        let collections = vec![SearchedCollection { key, jobs, matched }];
+        let search = JobSearch { collections, after: None, words: vec![], scan_max: 1_001 };
         let plan = store.explain_search(&search).await.unwrap();
         assert!(pages(&plan) < 50, "{plan}");
         assert_eq!(store.search_jobs(search).await.unwrap().jobs.len(), 1);
