@@ -24,11 +24,6 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kalends_cli::{CliError, ExitStatus};
 use kalends_environment::SystemClock;
 use kalends_recurrence::Zone;
-use mimalloc::MiMalloc;
-
-/// Runs allocate on one thread and free on another, which the allocator of the C library does with locks.
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Durable job scheduler with the REST API of Azure Scheduler
 #[derive(Parser)]
