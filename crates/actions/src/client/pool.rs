@@ -3,14 +3,12 @@
 //! The [`PoolKey`] decides which requests share a connection: never those of two collections or two
 //! identities. Each key has a limit of requests in flight; further requests wait for a permit.
 
-use std::hash::BuildHasher as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
+use foldhash::HashMap;
 use kalends_domain::CollectionPath;
 use kalends_environment::Stopwatch;
 use tokio::sync::Semaphore;
@@ -31,33 +29,15 @@ const IDLE_CONNECTIONS_MAX: usize = 1_024;
 const TARGETS_MAX: usize = 4_096;
 
 /// Requests with equal keys share connections. The proxy is the same for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PoolKey<'a> {
-    pub(super) collection: &'a CollectionPath,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    pub(super) collection: CollectionPath,
     /// The first of the checked addresses.
     pub(super) address: SocketAddr,
     pub(super) security: Security,
-    pub(super) host: &'a Host<String>,
+    pub(super) host: Host<String>,
     /// Digest of the client certificate.
     pub(super) identity: Option<[u8; 32]>,
-}
-
-/// A target in the pool, with the parts of its key.
-struct PooledTarget {
-    collection: CollectionPath,
-    address: SocketAddr,
-    security: Security,
-    host: Host<String>,
-    identity: Option<[u8; 32]>,
-    pool: Arc<TargetPool>,
-}
-
-impl PooledTarget {
-    fn key(&self) -> PoolKey<'_> {
-        let PooledTarget { collection, host, .. } = self;
-        let (address, security, identity) = (self.address, self.security, self.identity);
-        PoolKey { collection, address, security, host, identity }
-    }
 }
 
 /// The connections of one key.
@@ -83,8 +63,7 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Shared {
-    targets: Mutex<HashTable<PooledTarget>>,
-    hasher: RandomState,
+    targets: Mutex<HashMap<PoolKey, Arc<TargetPool>>>,
     /// Idle HTTP/1.1 connections.
     idle_count: AtomicUsize,
     /// Whether the reaper task is running.
@@ -96,34 +75,21 @@ impl Pool {
         Pool { shared: Arc::default(), requests_per_target_max }
     }
 
-    pub(super) fn target(&self, key: PoolKey<'_>) -> Arc<TargetPool> {
-        let hash = self.shared.hasher.hash_one(key);
+    pub(super) fn target(&self, key: PoolKey) -> Arc<TargetPool> {
         let mut targets = lock(&self.shared.targets);
-        if let Some(target) = targets.find(hash, |target| target.key() == key) {
-            return Arc::clone(&target.pool);
+        if let Some(target) = targets.get(&key) {
+            return target.clone();
         }
         if targets.len() >= TARGETS_MAX {
-            targets.retain(|PooledTarget { pool, .. }| {
-                Arc::strong_count(pool) > 1 || !pool.is_empty()
-            });
+            targets.retain(|_, target| Arc::strong_count(target) > 1 || !target.is_empty());
         }
         let permits = Semaphore::new(self.requests_per_target_max);
-        let pool = Arc::new(TargetPool { permits, connections: Mutex::default() });
+        let target = Arc::new(TargetPool { permits, connections: Mutex::default() });
         // If all targets are in use, this one stays outside the pool and closes its connections.
         if targets.len() < TARGETS_MAX {
-            let PoolKey { collection, address, security, host, identity } = key;
-            let (collection, host) = (collection.clone(), host.clone());
-            let target = PooledTarget {
-                collection,
-                address,
-                security,
-                host,
-                identity,
-                pool: Arc::clone(&pool),
-            };
-            targets.insert_unique(hash, target, |other| self.shared.hasher.hash_one(other.key()));
+            targets.insert(key, target.clone());
         }
-        pool
+        target
     }
 
     /// Takes an idle HTTP/1.1 connection that is still usable.
@@ -193,8 +159,8 @@ async fn close_expired(shared: Weak<Shared>) {
         // Held to the end: a connection pooled meanwhile finds this task running or starts another.
         let mut is_reaping = lock(&shared.is_reaping);
         let mut has_connections = false;
-        for target in lock(&shared.targets).iter() {
-            let mut connections = lock(&target.pool.connections);
+        for target in lock(&shared.targets).values() {
+            let mut connections = lock(&target.connections);
             let before = connections.http1.len();
             connections.http1.retain(|(since, _)| since.elapsed() < IDLE_MAX);
             let closed = before - connections.http1.len();

@@ -129,10 +129,10 @@ impl Client {
         identity: &Identity,
     ) -> Result<Arc<TargetPool>, ConnectError> {
         Ok(self.pool.target(PoolKey {
-            collection: &to.collection,
+            collection: to.collection.clone(),
             address: addresses.first().ok_or(ConnectError::Refused)?,
             security: to.security,
-            host: &to.host,
+            host: to.host.clone(),
             identity: identity.digest(),
         }))
     }

@@ -51,7 +51,7 @@ pub(crate) fn gate_states_from_cache(
 ) -> Option<Vec<Option<GateState>>> {
     let pause = shared.pause();
     let mut last = None;
-    let mut gate_state = |row: Option<StateRow>| {
+    let gate_state = |row: Option<StateRow>| {
         let Some(row) = row else { return Some(None) };
         let collection = match last {
             Some((id, collection)) if id == row.collection => collection,
@@ -60,7 +60,7 @@ pub(crate) fn gate_states_from_cache(
         last = Some((row.collection, collection));
         Some(collection.map(|collection| gate_state_of(&row, collection, pause)))
     };
-    shared.dirty_rows.as_committed(jobs)?.into_iter().map(&mut gate_state).collect()
+    shared.dirty_rows.as_committed(jobs)?.into_iter().map(gate_state).collect()
 }
 
 /// Gate states from the database. `since` must be obtained before the snapshot.
