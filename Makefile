@@ -81,7 +81,6 @@ screenshots: tools
 	$(CARGO) build --locked
 	@command -v pngquant >/dev/null || scripts/install-package pngquant
 	@fc-list | grep -q 'Inter' || scripts/install-package fonts-inter
-	@ls /usr/lib/*/libnss_wrapper.so >/dev/null 2>&1 || scripts/install-package libnss-wrapper
 	console-tests/run screenshots.mjs
 
 # Built by `cargo test`.

@@ -1,7 +1,7 @@
 // Gives a store the history of a day in some minutes: the clock of the server runs at its normal speed and
 // jumps from one scheduled time to the next, so that all jobs run at their time and durations are real.
 
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { Server } from "./server.mjs";
@@ -19,11 +19,14 @@ function library(file, name) {
   return found;
 }
 
-/** Variables of a server that resolves names of hosts to this machine. */
-export function variablesWithHosts(hosts, folder) {
+/**
+ * Command in front of a server that resolves names of hosts to this machine: it has a file system of its own with
+ * another /etc/hosts.
+ */
+export function commandWithHosts(hosts, folder) {
   const file = join(folder, "hosts");
-  writeFileSync(file, hosts.map((host) => `127.0.0.1 ${host}\n`).join(""));
-  return { LD_PRELOAD: library("libnss_wrapper.so", "libnss-wrapper"), NSS_WRAPPER_HOSTS: file };
+  writeFileSync(file, ["localhost", ...hosts].map((host) => `127.0.0.1 ${host}\n`).join(""));
+  return ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', file];
 }
 
 /**
@@ -34,15 +37,18 @@ export function variablesWithHosts(hosts, folder) {
  */
 export async function serverWithHistory({ hours, prepare, settle, pause, hosts }) {
   const server = await Server.create();
-  const names = variablesWithHosts(hosts, server.folder);
+  server.wrapper = commandWithHosts(hosts, server.folder);
   const file = join(server.folder, "clock");
   const now = () => Date.now() / 1000;
-  /** Sets the clock to a time in seconds. It runs from there. */
-  const setClock = (at) => writeFileSync(file, `-${Math.max(0, now() - at).toFixed(1)}`);
+  /** Sets the clock to a time in seconds. It runs from there. Renamed, because the server may read the file meanwhile. */
+  const setClock = (at) => {
+    writeFileSync(`${file}.new`, `-${Math.max(0, now() - at).toFixed(1)}`);
+    renameSync(`${file}.new`, file);
+  };
   const start = now() - hours * 3600;
   setClock(start);
   const clock = library("faketime/libfaketimeMT.so.1", "faketime");
-  server.variables = { ...names, LD_PRELOAD: `${clock}:${names.LD_PRELOAD}`, FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: "1", DONT_FAKE_MONOTONIC: "1", TZ: "UTC" };
+  server.variables = { LD_PRELOAD: clock, FAKETIME_TIMESTAMP_FILE: file, FAKETIME_NO_CACHE: "1", DONT_FAKE_MONOTONIC: "1", TZ: "UTC" };
   await server.resume();
   await prepare(server);
   const paused = now() - pause.hoursAgo * 3600;
@@ -57,7 +63,7 @@ export async function serverWithHistory({ hours, prepare, settle, pause, hosts }
     }
   }
   await server.pause();
-  server.variables = names;
+  server.variables = {};
   await server.resume();
   return server;
 }

@@ -9,7 +9,7 @@ import { join } from "node:path";
 
 import { DESKTOP, launch, PHONE, Window } from "./browser.mjs";
 import { createJobs, HOSTS, startTarget } from "./company.mjs";
-import { serverWithHistory, variablesWithHosts } from "./history.mjs";
+import { commandWithHosts, serverWithHistory } from "./history.mjs";
 import { Server } from "./server.mjs";
 
 const HOURS = 26;
@@ -72,7 +72,7 @@ async function prepare() {
   const server = await Server.create();
   rmSync(server.folder, { recursive: true });
   server.folder = kept;
-  server.variables = variablesWithHosts(HOSTS, kept);
+  server.wrapper = commandWithHosts(HOSTS, kept);
   await server.resume();
   return { server, target };
 }

@@ -23,6 +23,8 @@ export class Server {
   constructor({ options = [], variables = {}, listen = "127.0.0.1:0" } = {}) {
     this.options = options;
     this.variables = variables;
+    /** Command in front of that of the server. */
+    this.wrapper = [];
     this.listen = listen;
     this.token = variables.KALENDS_TOKEN;
   }
@@ -42,7 +44,7 @@ export class Server {
 
   /** Starts the process, at the same address as before if there was one. */
   async resume() {
-    const command = [BINARY, "serve", "--listen", this.listen, "--store", this.#store(), ...this.options];
+    const command = [...this.wrapper, BINARY, "serve", "--listen", this.listen, "--store", this.#store(), ...this.options];
     this.#process = spawn(command[0], command.slice(1), { stdio: ["ignore", "ignore", "pipe"], env: environment(this.variables) });
     this.#exited = new Promise((resolve) => this.#process.once("exit", resolve));
     await new Promise((resolve, reject) => {
