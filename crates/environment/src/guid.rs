@@ -12,20 +12,16 @@ pub fn new_guid(entropy: &dyn Entropy) -> String {
 
 /// Formats 16 bytes as a GUID, in big-endian order: `00112233-4455-6677-8899-aabbccddeeff`.
 pub fn format_guid(bytes: [u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (position, byte) in bytes.into_iter().enumerate() {
-        if matches!(position, 4 | 6 | 8 | 10) {
-            text.push('-');
+    let mut rest = u128::from_be_bytes(bytes);
+    let mut text = vec![b'-'; 36];
+    for (position, letter) in text.iter_mut().enumerate() {
+        if !matches!(position, 8 | 13 | 18 | 23) {
+            let digit = (rest >> 124) as u8;
+            *letter = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+            rest <<= 4;
         }
-        push_hex(&mut text, byte);
     }
-    text
-}
-
-fn push_hex(text: &mut String, byte: u8) {
-    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
-    text.push(digit(byte >> 4));
-    text.push(digit(byte & 0x0f));
+    String::from_utf8(text).unwrap_or_default()
 }
 
 #[cfg(test)]
