@@ -31,6 +31,41 @@ test("every page is accessible, in light and dark, on a desktop and on a phone, 
   }
 });
 
+test("names in tables can be read at every width, and no table is wider than its card", async ({ start, open }) => {
+  const server = await start();
+  const name = "synchronise-customer-addresses-from-the-warehouse";
+  await server.job(name, { collection: "customer-relations", recurrence: { cron: "*/10 7-20 * * Mon-Fri", timeZone: "America/New_York" }, tags: { team: "customer-relations" } });
+  await server.job("fails", { path: "/500", action: { retryPolicy: { retryType: "None" } } });
+  await server.run(name, { collection: "customer-relations" });
+  await server.run("fails");
+  const window = await open(server);
+  const { page } = window;
+  await eventually("both collections", async () => {
+    await window.go("collections");
+    return (await page.locator("[data-row]").count()) === 2;
+  });
+  const job = `jobs/customer-relations/${name}`;
+  for (const width of [390, 660, 768, 1024, 1280]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const path of ["jobs", "runs", "runs?collection=demo&job=fails", "collections", "collections/customer-relations", job, `${job}?tab=ledger`, "jobs/demo/fails?tab=runs", "system"]) {
+      await window.go(path);
+      await window.checkWidth();
+      const narrow = await page.locator(".lead .name").evaluateAll((names) => names.filter((name) => name.textContent.length > 12 && name.getBoundingClientRect().width < 80).map((name) => name.outerHTML));
+      assert.deepEqual(narrow, [], `${path} at ${width}`);
+      const wide = await page.locator(".card .table").evaluateAll((tables) => tables.filter((table) => table.getBoundingClientRect().right > table.closest(".card").getBoundingClientRect().right).length);
+      assert.equal(wide, 0, `${path} at ${width}`);
+      const search = await page.getByRole("searchbox").first().boundingBox();
+      assert.ok(search.width >= 120, `search on ${path} at ${width}: ${search.width} px`);
+    }
+  }
+  // The rows of a table are selected in cards too, except on a phone.
+  await page.setViewportSize({ width: 768, height: 900 });
+  await window.go("jobs");
+  await page.getByRole("checkbox", { name: "Select all jobs on this page" }).check();
+  await page.getByRole("button", { name: "Disable 2 jobs" }).waitFor();
+  await window.checkAccessibility();
+});
+
 test("the charts of the overview fit a phone, with a scale and the same numbers as on a desktop", async ({ start, open }) => {
   const server = await populated(start);
   await server.job("often", { recurrence: { cron: "*/5 * * * *" } });
