@@ -175,21 +175,22 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
     let own_egress =
-        arguments.egress.settings(EgressMode::SingleUser, address, &arguments.location.store)?;
+        arguments.egress.settings(EgressMode::SingleUser, address, &arguments.location.store, None)?;
     let fetcher = Fetcher::new(own_egress, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
     let access = arguments
         .access
         .set_up(address.ip(), &arguments.location.store, &*store, (fetcher, clock.now().into()))
         .await?;
+    let echo = arguments.echo.bind(arguments.listen, &access.control, arguments.secrets.headers());
+    let echo = echo.await?;
+    let echo_address = echo.as_ref().map(EchoTarget::address);
     let egress = arguments.egress.settings(
         access.default_egress_mode,
         address,
         &arguments.location.store,
+        echo_address,
     )?;
     let egress_mode = egress.policy.mode;
-    let echo = arguments.echo.bind(arguments.listen, &access.control, arguments.secrets.headers());
-    let echo = echo.await?;
-    let echo_address = echo.as_ref().map(EchoTarget::address);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         store = arguments.location.description()?,

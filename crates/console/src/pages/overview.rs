@@ -26,6 +26,8 @@ struct Overview<'a> {
     is_calculated: bool,
     /// URL of the echo target, for a first job.
     echo: String,
+    /// Whether the caller may create the collection of the demo jobs.
+    may_create_demo: bool,
     running: String,
     due: String,
     failed: String,
@@ -96,6 +98,10 @@ pub(super) async fn page(
             overview = Value::default();
         }
     }
+    let may_create_demo = is_empty
+        && read(api, "/api/me?scope=%2Fapi%2Fcollections%2Fdemo")
+            .await
+            .is_ok_and(|me| me.is_true("permissions.writeJobs"));
     let is_calculated = overview.has("calculatedAt");
     let figure = |member| match is_calculated {
         true => count(overview.integer(member)),
@@ -103,6 +109,7 @@ pub(super) async fn page(
     };
     let page = Overview {
         is_empty,
+        may_create_demo,
         echo: node.unwrap_or_default().text("echo"),
         is_calculated,
         running,

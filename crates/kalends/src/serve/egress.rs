@@ -87,12 +87,14 @@ impl EgressArguments {
     }
 
     /// Settings for a server that listens on `listen` and uses `store`. Jobs cannot reach the server's
-    /// own port, its database or the proxy itself. `default_mode` applies without `--egress-mode`.
+    /// own port, its database or the proxy itself. `default_mode` applies without `--egress-mode`. The
+    /// address and port of the `echo` target are always allowed.
     pub(super) fn settings(
         &self,
         default_mode: EgressMode,
         listen: SocketAddr,
         store: &str,
+        echo: Option<SocketAddr>,
     ) -> anyhow::Result<EgressSettings> {
         let mode = match self.egress_mode {
             None => default_mode,
@@ -112,8 +114,13 @@ impl EgressArguments {
             database_addresses(store).into_iter().chain(proxy).map(ForbiddenEndpoint::At);
         let forbidden =
             [ForbiddenEndpoint::OwnPort(listen.port())].into_iter().chain(infrastructure).collect();
+        let mut allow = self.egress_allow.clone();
+        // Single-user mode reaches all of this machine.
+        if let Some(echo) = echo.filter(|_| mode != EgressMode::SingleUser) {
+            allow.push(AllowEntry::parse(&echo.to_string())?);
+        }
         Ok(EgressSettings {
-            policy: EgressPolicy { mode, allow: self.egress_allow.clone(), forbidden },
+            policy: EgressPolicy { mode, allow, forbidden },
             ca_bundle,
             proxy: self.egress_proxy.clone(),
             name_servers: self.egress_dns.clone(),
@@ -136,7 +143,54 @@ fn addresses(host: &str, port: u16) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use kalends_domain::{
+        CollectionName, CollectionPath, GroupName, GroupPath, SubscriptionId, Uri,
+    };
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        egress: EgressArguments,
+    }
+
+    #[test]
+    fn the_echo_target_is_the_only_loopback_destination_of_a_guarded_server() {
+        let subscription = SubscriptionId::new("6c55a6f0-6593-472f-9b3e-a51a9a757b40").unwrap();
+        let group = GroupPath { subscription, group: GroupName::new("rg").unwrap() };
+        let collection = CollectionPath { group, collection: CollectionName::new("jc").unwrap() };
+        let listen = "127.0.0.1:8080".parse().unwrap();
+        for (mode, echo) in [
+            (EgressMode::Guarded, "127.0.0.1:8081"),
+            (EgressMode::Listed, "127.0.0.1:8081"),
+            (EgressMode::Guarded, "[::1]:8081"),
+        ] {
+            let policy = |echo: Option<&str>| {
+                let arguments = Arguments::parse_from(["test"]).egress;
+                let echo = echo.map(|echo| echo.parse().unwrap());
+                arguments.settings(mode, listen, "sqlite:k.db", echo).unwrap().policy
+            };
+            let check = |policy: &EgressPolicy, uri: &str| {
+                policy.check_uri(&Uri::new(uri, &Limits::default()).unwrap(), &collection)
+            };
+            let policies = (policy(Some(echo)), policy(None));
+            assert_eq!(check(&policies.0, &format!("http://{echo}/200")), Ok(()));
+            assert!(check(&policies.1, &format!("http://{echo}/200")).is_err(), "no echo target");
+            for uri in [
+                "http://127.0.0.1:8082/",
+                "http://127.0.0.1/",
+                "http://127.0.0.2:8081/",
+                "http://[::1]:8082/",
+                "http://10.0.0.1:8081/",
+                "http://localhost:8082/",
+                "http://127.0.0.1:8080/",
+            ] {
+                assert!(check(&policies.0, uri).is_err(), "{mode:?} {uri}");
+            }
+        }
+    }
 
     #[test]
     fn database_addresses_are_read_from_the_connection_url() {
