@@ -57,12 +57,12 @@ test("a job is created by clicking, and does not run at its creation", async ({ 
   await page.getByLabel("Weekday", { exact: true }).selectOption("Friday");
   await page.getByLabel("At hours").fill("8-10");
   await previewed(page, "last Friday");
-  await previewed(page, "Nothing runs by creating the job.");
+  await previewed(page, "Creating the job does not start a run.");
   const runOnce = page.getByLabel("Also run once when the job is created");
   await runOnce.check();
   await previewed(page, "Creating the job starts a run at once.");
   await runOnce.uncheck();
-  await previewed(page, "Nothing runs by creating the job.");
+  await previewed(page, "Creating the job does not start a run.");
   assert.deepEqual((await definition(page)).properties.recurrence.schedule, { hours: [8, 9, 10], minutes: [0], monthlyOccurrences: [{ day: "Friday", occurrence: -1 }] });
   await page.getByRole("button", { name: "Create job" }).click();
   await page.waitForURL(`${server.url}/jobs/demo/nightly`);
@@ -228,6 +228,9 @@ test("a test run shows the response of the target and saves nothing", async ({ s
   const result = page.locator("[data-test-result]");
   await result.getByText("Succeeded").waitFor();
   assert.ok(!(await result.innerText()).includes("canary"), await result.innerText());
+  assert.ok(await result.evaluate((card) => card.getBoundingClientRect().top >= 0 && card.getBoundingClientRect().bottom <= innerHeight), "all of it is in sight");
+  assert.match(await result.locator("pre").first().innerText(), /^\{\n  "/, "JSON with line breaks");
+  assert.ok(await result.locator("pre").evaluateAll((blocks) => blocks.every((block) => block.scrollWidth <= block.clientWidth)), "long lines are wrapped");
   assert.equal((await server.api("GET", JOB)).properties.status.executionCount, 0);
 });
 
@@ -298,7 +301,7 @@ test("a preview is renewed when its first run has passed, and a job that runs on
   assert.match(await page.getByLabel("Start at").inputValue(), /T\d\d:00$/);
   const properties = { startTime: new Date(Date.now() + 4000).toISOString(), action: { type: "Http", request: { method: "GET", uri: `${server.echo}/200` } } };
   await page.getByLabel("JSON").fill(JSON.stringify({ properties }));
-  await previewed(page, "Nothing runs by creating the job.");
+  await previewed(page, "Creating the job does not start a run.");
   await previewed(page, "Creating the job starts a run at once.");
 });
 
@@ -339,4 +342,47 @@ test("the schedule is previewed while name and URL are wrong, and wrong JSON of 
   definition.properties.recurrence = { frequency: "Day", interval: "x", schedule: { hours: [25] } };
   await json.fill(JSON.stringify(definition));
   await errorOf(page, "recurrence.interval").waitFor();
+});
+
+test("an unknown time zone is an error of its field, and the preview shows the messages of the API", async ({ start, open }) => {
+  const server = await start();
+  await server.job("nightly");
+  const window = await open(server);
+  window.expect(/400/);
+  const { page } = window;
+  page.on("dialog", (dialog) => dialog.accept());
+  for (const path of ["new-job", "jobs/demo/nightly/edit"]) {
+    await window.go(path);
+    const zone = page.getByRole("combobox", { name: "Time zone" });
+    await zone.fill("Mars/Base");
+    await zone.press("Tab");
+    await errorOf(page, "recurrence.timeZone").getByText("Must be an IANA time zone name").waitFor();
+    assert.equal(await zone.getAttribute("aria-invalid"), "true");
+    await previewed(page, 'recurrence.timeZone must be an IANA time zone name such as Europe/Berlin or UTC (found "Mars/Base")');
+    await window.checkAccessibility();
+    await zone.fill("Europe/Paris");
+    await eventually("no error", async () => (await errorOf(page, "recurrence.timeZone").count()) === 0);
+    assert.equal(await zone.getAttribute("aria-invalid"), null);
+  }
+});
+
+test("creating a job from an empty form marks all fields that are missing", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  window.expect(/400/);
+  const { page } = window;
+  await window.go("new-job");
+  await previewed(page, "Next runs");
+  await page.getByRole("button", { name: "Create job" }).click();
+  for (const path of ["@name", "@collection", "action.request.uri"]) await errorOf(page, path).waitFor();
+  assert.ok(await page.getByLabel("Name", { exact: true }).evaluate((field) => field === document.activeElement));
+  await previewed(page, "Next runs");
+  await page.getByLabel("Name", { exact: true }).fill("first");
+  await eventually("the name is no error", async () => (await errorOf(page, "@name").count()) === 0);
+  for (const path of ["@collection", "action.request.uri"]) await errorOf(page, path).waitFor();
+  await page.getByLabel("Collection").fill("demo");
+  await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+  await previewed(page, "Creating the job does not start a run.");
+  await page.getByRole("button", { name: "Create job" }).click();
+  await page.waitForURL(/jobs\/demo\/first$/);
 });

@@ -39,6 +39,8 @@ const state = {
   isJsonValid: true,
   /** Paths whose errors are shown: those that the user has been to. */
   touched: new Set(),
+  /** Whether the user tried to create the job: from then on all errors are shown. */
+  isSubmitted: false,
   isSaved: false,
 };
 
@@ -132,9 +134,13 @@ function hasUnknownZone() {
 
 function showZoneError() {
   const field = one('[data-path="recurrence.timeZone"]');
-  field.querySelector(".error[data-shown]")?.remove();
-  one("[data-zone-field]").removeAttribute("aria-invalid");
-  if (hasUnknownZone()) showError(field, "There is no such time zone; choose one of the list, such as Europe/Berlin");
+  // An error of the API in this field stays.
+  const own = field.querySelector(".error[data-of-browser]");
+  if (own) {
+    own.remove();
+    one("[data-zone-field]").removeAttribute("aria-invalid");
+  }
+  if (hasUnknownZone()) showError(field, "There is no such time zone; choose one of the list, such as Europe/Berlin").dataset.ofBrowser = "";
 }
 
 function showZone(except) {
@@ -418,6 +424,7 @@ function onClick(event) {
     changeOccurrences();
   } else if (button.matches("[data-reload]")) reload();
   else if (button.matches("[data-test]")) testRun(button);
+  else if (button.matches("[data-hide-test]")) hideTestRun();
 }
 
 /** Changes the kind of schedule. What the user had before comes back with its kind. */
@@ -452,28 +459,31 @@ function readJson() {
 
 // Errors
 
-/** Shows errors of the API beside their fields. Returns those without a visible field. */
+/** Shows errors of the API beside their fields. Returns their messages, those without a visible field, and how many are not shown yet. */
 function showErrors(error, { onlyTouched }) {
   for (const element of all(".field .error[data-shown]")) element.remove();
   for (const control of all("[aria-invalid=true]")) if (control !== json) control.removeAttribute("aria-invalid");
-  if (!error) return [];
+  if (!error) return {};
   const fields = all("[data-path]").map((element) => ({ element, path: path(element.dataset.path), value: element.querySelector("[data-name], [data-collection]")?.value }));
   const visible = fields.filter(({ element }) => !element.closest("[hidden]"));
+  const messages = [];
   const other = [];
   let hidden = 0;
   for (const problem of error.details.length ? error.details : [error]) {
     const field = placeOf(problem, visible.filter(({ path }) => path !== ""));
     if (!field) {
       other.push(problem.message);
+      messages.push(problem.message);
       continue;
     }
     if (onlyTouched && ![...state.touched].some((touched) => touched.startsWith(field.path) || field.path.startsWith(touched))) {
       hidden += 1;
       continue;
     }
+    messages.push(problem.message);
     showError(field.element, textAtField(problem));
   }
-  return { other, hidden };
+  return { messages, other, hidden };
 }
 
 function showError(element, text) {
@@ -489,6 +499,7 @@ function showError(element, text) {
     control.setAttribute("aria-invalid", "true");
     control.setAttribute("aria-errormessage", message.id);
   }
+  return message;
 }
 
 function showProblems(texts) {
@@ -541,9 +552,10 @@ function isCollection(text) {
 /** Shows errors of the names, which a preview does not send. */
 function showNameErrors() {
   if (!isNew) return;
-  for (const [selector, at, isValid] of [["[data-name]", "@name", (text) => NAME.test(text)], ["[data-collection]", "@collection", isCollection]]) {
+  for (const [selector, at, missing, isValid] of [["[data-name]", "@name", "Enter a name", (text) => NAME.test(text)], ["[data-collection]", "@collection", "Enter a collection", isCollection]]) {
     const text = one(selector).value.trim();
-    if (text && !isValid(text)) showError(one(`[data-path="${at}"]`), "Must begin with a letter and have at most 100 letters, digits, - and _");
+    const error = text ? "Must begin with a letter and have at most 100 letters, digits, - and _" : missing;
+    if (text ? !isValid(text) : state.isSubmitted) showError(one(`[data-path="${at}"]`), error);
   }
 }
 
@@ -567,7 +579,8 @@ async function preview() {
   const { signal } = running;
   const status = one("[data-preview-state]");
   status.textContent = "Updating";
-  const body = definitions.withSecrets(definitions.forPreview(state.definition), state.secrets);
+  const shown = state.isSubmitted ? state.definition : definitions.forPreview(state.definition);
+  const body = definitions.withSecrets(shown, state.secrets);
   try {
     const answer = await send("POST", `${previewResource()}/preview`, { body, signal });
     status.textContent = "";
@@ -583,13 +596,13 @@ async function preview() {
     if (error.name === "AbortError") return;
     status.textContent = "";
     if (error.status === 401) return;
-    const { other, hidden } = showErrors(error, { onlyTouched: isNew });
+    const { messages, other, hidden } = showErrors(error, { onlyTouched: isNew && !state.isSubmitted });
     showNameErrors();
     showZoneError();
     // Errors of an earlier attempt to save that are corrected by now.
     if (!one("[data-problems]").hidden && !one("[data-sign-in-link]")) showProblems(other);
     keepPreview(null);
-    showPreview(one("[data-preview]"), await previewOfSchedule(error, signal), { ...view(), other, isIncomplete: hidden > 0 });
+    showPreview(one("[data-preview]"), await previewOfSchedule(error, signal), { ...view(), messages, isIncomplete: hidden > 0 });
     // The limit of requests is for a minute.
     if (error.status === 429 || error.status === 0) timer = setTimeout(preview, 5000);
   }
@@ -685,7 +698,7 @@ async function testRun(button) {
   const body = card.querySelector(".body");
   card.hidden = false;
   body.replaceChildren(Object.assign(document.createElement("p"), { className: "soft", textContent: "Waiting for the target" }));
-  card.scrollIntoView({ block: "nearest" });
+  card.scrollIntoView({ block: "start" });
   button.disabled = true;
   try {
     showTestRun(body, await send("POST", `${previewResource()}/test-run`, { body: definitions.withSecrets(state.definition, state.secrets) }));
@@ -700,15 +713,21 @@ async function testRun(button) {
   }
 }
 
+function hideTestRun() {
+  one("[data-test-result]").hidden = true;
+  one("[data-test]").focus();
+}
+
 async function save() {
   if (!state.isJsonValid) return json.focus();
   if (isNew) {
-    state.touched.add("@name").add("@collection");
-    for (const [selector, at, text] of [["[data-name]", "@name", "Enter a name"], ["[data-collection]", "@collection", "Enter a collection"]]) {
-      if (one(selector).value.trim() !== "") continue;
-      showErrors(null, {});
-      showError(one(`[data-path="${at}"]`), text);
-      return one(selector).focus();
+    state.isSubmitted = true;
+    const missing = all("[data-name], [data-collection]").find((field) => field.value.trim() === "");
+    if (missing) {
+      missing.focus();
+      clearTimeout(timer);
+      // Shows the errors of all other fields too.
+      return preview();
     }
   }
   if (hasUnknownZone()) return one("[data-zone-field]").focus();

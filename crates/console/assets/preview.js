@@ -61,7 +61,7 @@ function effect(answer, { isNew, nextRun, zone, changes, runsNow }) {
   if (answer.state === "Disabled") lines.push(paragraph("note", "The job is disabled: it does not run until it is enabled."));
   if (answer.state === "Completed" || answer.state === "Faulted") lines.push(paragraph("note", `The job is ${answer.state.toLowerCase()}: it does not run again.`));
   if (!isNew && answer.effect === "Nothing" && !answer.runsAtOnce) return lines;
-  lines.push(answer.runsAtOnce || runsNow ? paragraph("note", isNew ? "Creating the job starts a run at once." : "Saving starts a run at once.") : paragraph("soft", isNew ? "Nothing runs by creating the job." : "Nothing runs by saving."));
+  lines.push(answer.runsAtOnce || runsNow ? paragraph("note", isNew ? "Creating the job starts a run at once." : "Saving starts a run at once.") : paragraph("soft", isNew ? "Creating the job does not start a run." : "Saving does not start a run."));
   return lines;
 }
 
@@ -69,9 +69,8 @@ function effect(answer, { isNew, nextRun, zone, changes, runsNow }) {
 export function showPreview(container, answer, view) {
   const parts = [];
   if (!answer) {
-    for (const text of view.other ?? []) parts.push(element("p", text, "fail"));
-    const text = view.isIncomplete && !parts.length ? "The preview appears when the form is complete." : "The definition has errors; the server would refuse it.";
-    parts.push(element("p", text, "soft"));
+    for (const text of view.messages) parts.push(element("p", text, "fail wrap"));
+    if (view.isIncomplete || !parts.length) parts.push(element("p", "The preview appears when the form is complete.", "soft"));
     container.replaceChildren(...parts);
     return;
   }

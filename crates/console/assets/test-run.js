@@ -51,15 +51,17 @@ export function showTestRun(container, { status, message, timing = {} }) {
   const state = element("p", "", "state sentence");
   state.append(mark(isSuccess), isSuccess ? "Succeeded" : "Failed");
   const { summary, headers, body } = messageParts(message);
-  const parts = [state, element("p", summary, "soft wrap")];
+  const outcome = element("div", "", "stack");
+  outcome.append(state, element("p", summary, "soft wrap"));
+  const response = element("div", "", "stack");
   const facts = element("dl", "", "facts small");
   for (const [name, label] of PHASES) if (timing[name]) facts.append(element("dt", label), element("dd", durationText(timing[name])));
-  if (facts.childElementCount) parts.push(facts);
+  if (facts.childElementCount) outcome.append(facts);
   for (const [label, text] of [["Response body", body], ["Response headers", headers]]) {
     if (!text) continue;
     const block = element("pre", text);
     block.tabIndex = 0;
-    parts.push(element("h3", label), block);
+    response.append(element("h3", label), block);
   }
-  container.replaceChildren(...parts);
+  container.replaceChildren(outcome, response);
 }
