@@ -167,3 +167,47 @@ test("the list shows which jobs do not run because of their collection or of a p
   await window.go("jobs");
   assert.deepEqual(await states(), ["Paused", "Paused"]);
 });
+
+test("all jobs that match are selected over all pages, and a failed action keeps the selection", async ({ start, open }) => {
+  const server = await start();
+  await manyJobs(server, 130, { size: 70 });
+  await server.job("other");
+  const window = await open(server);
+  window.expect(/bulk/);
+  window.expect(/ERR_FAILED/);
+  const { page } = window;
+  await window.go("jobs?search=job-&state=Enabled");
+  const all = page.getByRole("checkbox", { name: "Select all jobs on this page" });
+  const offer = page.getByRole("button", { name: "Select all 117 matching jobs" });
+  assert.ok(await offer.isHidden(), "nothing is selected");
+  await all.check();
+  await page.getByRole("button", { name: "Disable 50 jobs" }).waitFor();
+  await offer.click();
+  await page.getByText("All 117 jobs that match are selected.").waitFor();
+  await window.checkAccessibility();
+  const disable = page.getByRole("button", { name: "Disable 117 jobs" });
+  const confirm = async () => {
+    await disable.click();
+    await page.getByRole("dialog").getByText("Show all 117 jobs").click();
+    assert.equal(await page.getByRole("dialog").locator("dt").count(), 117);
+    await page.getByRole("dialog").getByRole("button", { name: "Disable 117 jobs" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  };
+  await page.route("**/jobs/bulk*", (route) => route.abort());
+  await confirm();
+  await page.getByText("The server cannot be reached").waitFor();
+  assert.ok(await all.isChecked());
+  assert.ok(await disable.isVisible(), "the selection stays");
+  await page.unroute("**/jobs/bulk*");
+  await confirm();
+  await page.getByText("Disabled 117 jobs").waitFor();
+  const count = async (state) => (await server.api("GET", `/api/jobs?state=${state}&limit=1`)).counts[state.toLowerCase()].count;
+  assert.deepEqual([await count("Disabled"), await count("Enabled")], [130, 1]);
+  // Another row ends the selection of all.
+  await window.go("jobs");
+  await all.check();
+  await page.getByRole("button", { name: "Select all 131 matching jobs" }).click();
+  await page.getByRole("button", { name: "Enable 131 jobs" }).waitFor();
+  await page.locator("[data-select]").first().uncheck();
+  await page.getByRole("button", { name: "Enable 49 jobs" }).waitFor();
+});

@@ -3,9 +3,14 @@
 import { ask } from "./dialog.js";
 import { refresh } from "./live.js";
 import { attempt, send, tell } from "./request.js";
+import { relative } from "./time.js";
 
 /** Jobs of one request of a bulk operation. */
 const NAMES_MAX = 1000;
+/** Jobs that a selection of all that match has at most. */
+const MATCHING_MAX = 1000;
+/** Jobs of one page of the API. */
+const PAGE = 100;
 /** What happens, in the dialog that asks. */
 const EFFECTS = {
   Run: { one: "It runs once, in addition to its schedule.", many: "Each runs once, in addition to its schedule." },
@@ -14,7 +19,14 @@ const EFFECTS = {
 };
 const DONE = { Run: "Started", Enable: "Enabled", Disable: "Disabled", Delete: "Deleted" };
 
+/** The jobs that match the filter, once the user has selected all of them: {resource, state, next}. */
+let matching = null;
+
 function selected() {
+  return matching?.map(({ resource }) => resource) ?? selectedRows();
+}
+
+function selectedRows() {
   return [...document.querySelectorAll("[data-select]:checked")].map((box) => box.closest("[data-row]").dataset.resource);
 }
 
@@ -25,6 +37,9 @@ function jobs(count) {
 function showSelection() {
   const bar = document.querySelector("[data-selection]");
   if (!bar) return;
+  const boxes = document.querySelectorAll("[data-select]");
+  const rows = selectedRows().length;
+  if (rows < boxes.length || boxes.length === 0) matching = null;
   const count = selected().length;
   bar.hidden = count === 0;
   for (const button of bar.querySelectorAll("[data-bulk]")) button.textContent = `${button.dataset.bulk} ${jobs(count)}`;
@@ -34,11 +49,44 @@ function showSelection() {
     else row.removeAttribute("aria-selected");
   }
   const all = document.querySelector("[data-select-all]");
-  const boxes = document.querySelectorAll("[data-select]");
   if (all) {
-    all.checked = count > 0 && count === boxes.length;
-    all.indeterminate = count > 0 && count < boxes.length;
+    all.checked = rows > 0 && rows === boxes.length;
+    all.indeterminate = rows > 0 && rows < boxes.length;
   }
+  const offer = document.querySelector("[data-matching]");
+  if (offer) {
+    offer.hidden = rows === 0 || rows < boxes.length;
+    offer.querySelector("button").hidden = matching !== null;
+    offer.querySelector("span").textContent = matching ? matching.text : "";
+  }
+}
+
+/** The path of a job in the API, from its id. */
+function resourceOf(id) {
+  return id.split("/").map(encodeURIComponent).join("/");
+}
+
+/** Selects the jobs of all pages of this list. */
+async function selectMatching(button) {
+  const parameters = Object.fromEntries(["search", "state", "collection"].map((name) => [name, new URL(location.href).searchParams.get(name)]));
+  const url = location.href;
+  const found = [];
+  let cursor = "";
+  button.disabled = true;
+  const succeeded = await attempt(async () => {
+    do {
+      const page = await send("GET", "/api/jobs", { parameters: { ...parameters, limit: PAGE, cursor } });
+      found.push(...page.value);
+      cursor = page.nextLink ? new URL(page.nextLink, location.href).searchParams.get("cursor") : "";
+    } while (cursor && found.length < MATCHING_MAX);
+  });
+  button.disabled = false;
+  // The user went on meanwhile.
+  if (!succeeded || location.href !== url || !button.isConnected || document.querySelector("[data-select]:not(:checked)")) return;
+  matching = found.slice(0, MATCHING_MAX).map(({ id, properties }) => ({ resource: resourceOf(id), state: properties.state, next: properties.status?.nextExecutionTime }));
+  const isAll = !cursor && found.length <= MATCHING_MAX;
+  matching.text = isAll ? `All ${jobs(matching.length)} that match are selected.` : `${jobs(matching.length)} are selected, the most at once. More jobs match.`;
+  showSelection();
 }
 
 /** The row that was selected or deselected last. */
@@ -70,7 +118,11 @@ function namesOf(resources) {
 
 /** Each job with its present state and next run, to check before the action. */
 function preview(resources) {
-  return resources.map((resource) => {
+  return resources.map((resource, index) => {
+    if (matching?.[index]?.resource === resource) {
+      const { state, next } = matching[index];
+      return [nameOf(resource), [state, next && `next run ${relative(Date.parse(next))}`].filter(Boolean).join(", ")];
+    }
     const row = document.querySelector(`[data-row][data-resource="${CSS.escape(resource)}"]`);
     const [state, next] = [".status", "time"].map((selector) => row?.querySelector(selector)?.innerText.trim());
     return [nameOf(resource), [state, next && `next run ${next}`].filter(Boolean).join(", ")];
@@ -96,7 +148,7 @@ export async function act(action, resources) {
   }
   let done = 0;
   const refused = [];
-  await attempt(async () => {
+  const succeeded = await attempt(async () => {
     for (const [collection, names] of collections) {
       for (let start = 0; start < names.length; start += NAMES_MAX) {
         const body = { action, names: names.slice(start, start + NAMES_MAX) };
@@ -110,6 +162,9 @@ export async function act(action, resources) {
   });
   if (done) tell(`${DONE[action]} ${jobs(done)}`);
   if (refused.length) tell(`Refused: ${refused.slice(0, 3).join("; ")}${refused.length > 3 ? ` and ${refused.length - 3} more` : ""}`, { bad: true });
+  // The user can try again with the same jobs.
+  if (!succeeded) return;
+  matching = null;
   for (const box of document.querySelectorAll("[data-select]")) box.checked = false;
   showSelection();
   await refresh();
@@ -212,12 +267,17 @@ export function start() {
     if (event.target.matches("[data-select-all]")) {
       for (const box of document.querySelectorAll("[data-select]")) box.checked = event.target.checked;
     }
-    if (event.target.matches("[data-select], [data-select-all]")) showSelection();
+    if (event.target.matches("[data-select], [data-select-all]")) {
+      matching = null;
+      showSelection();
+    }
   });
   document.addEventListener("click", (event) => {
     if (event.target.matches("[data-select]")) selectRange(event.target, event.shiftKey);
     const button = event.target.closest("[data-bulk]");
     if (button) act(button.dataset.bulk, selected());
+    const all = event.target.closest("[data-select-matching]");
+    if (all) selectMatching(all);
   });
   // Shift selects rows, not text.
   document.addEventListener("mousedown", (event) => {

@@ -37,6 +37,8 @@ struct Jobs<'a> {
     is_first_page: bool,
     /// The number of matches so far, if the server has not counted all of them.
     counting: Option<String>,
+    /// The offer to select the jobs of all pages.
+    select_matching: String,
 }
 
 /// The filter of the list, as in the URL.
@@ -181,6 +183,9 @@ pub(super) async fn page(
     let jobs = JobList::parse(&jobs)?;
     let all = Count::new(jobs.counts.member("all"));
     let is_counted = all != Count::AtLeast;
+    let state = if filter.state.is_empty() { "all" } else { &filter.state };
+    let counted = jobs.counts.member(&state.to_ascii_lowercase());
+    let select_matching = Count::new(counted).offer(counted.integer("count"));
     let tab = |name: &'static str, state: &str, member: &str| {
         let counted = jobs.counts.member(member);
         Tab {
@@ -210,6 +215,7 @@ pub(super) async fn page(
         rows,
         counting: (!is_counted).then(|| count(jobs.counts.integer("all.count"))),
         is_first_page: cursor.is_empty(),
+        select_matching,
         filter,
         view,
     };
@@ -243,6 +249,17 @@ impl Count {
             Count::Unknown | Count::AtLeast => String::new(),
             Count::Exact => count(number),
             Count::Many => format!("{}+", count(number)),
+        }
+    }
+
+    /// The offer to select this number of jobs. The script selects as many as the server counts.
+    fn offer(self, number: u64) -> String {
+        match self {
+            Count::Exact => format!("Select all {} matching jobs", count(number)),
+            Count::Many => format!("Select the first {} matching jobs", count(COUNT_MAX)),
+            Count::Unknown | Count::AtLeast => {
+                format!("Select all matching jobs, at most {}", count(COUNT_MAX))
+            }
         }
     }
 }
