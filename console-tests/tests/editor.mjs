@@ -386,3 +386,40 @@ test("creating a job from an empty form marks all fields that are missing", asyn
   await page.getByRole("button", { name: "Create job" }).click();
   await page.waitForURL(/jobs\/demo\/first$/);
 });
+
+test("a job is duplicated without its name and secrets, and the copy does not run at its creation", async ({ start, open }) => {
+  const server = await start();
+  await withSecrets(server);
+  await server.job("finished", { recurrence: undefined, startTime: new Date(Date.now() - 60_000).toISOString() });
+  const window = await open(server);
+  window.expect(/400/);
+  const { page } = window;
+  await window.go("jobs/demo/nightly");
+  await page.getByRole("link", { name: "Duplicate" }).click();
+  await page.getByText("A copy of demo/nightly").waitFor();
+  await eventually("the definition", async () => (await definition(page)).properties.recurrence?.interval === 2);
+  const { properties } = await definition(page);
+  assert.deepEqual(properties.recurrence.schedule, { weekDays: ["Monday"], hours: [2], minutes: [30] });
+  assert.doesNotMatch(JSON.stringify(properties), /canary|stored/);
+  assert.equal(properties.action.request.headers.Accept, "*/*");
+  assert.equal(await page.getByLabel("Collection").inputValue(), "demo");
+  const name = page.getByLabel("Name", { exact: true });
+  assert.equal(await name.inputValue(), "");
+  await window.checkAccessibility();
+  await name.fill("copy");
+  await page.getByLabel("Password", { exact: true }).first().fill("new-password");
+  await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+  await page.locator("[data-entries$=headers] input[type=password]").first().fill("Bearer new");
+  await previewed(page, "Creating the job does not start a run.");
+  await page.getByRole("button", { name: "Create job" }).click();
+  await page.waitForURL(/jobs\/demo\/copy$/);
+  const copy = (await server.api("GET", "/api/collections/demo/jobs/copy")).properties;
+  assert.equal(copy.recurrence.interval, 2);
+  assert.equal(copy.status.executionCount, 0);
+  // The time of a job that has run has passed: the copy proposes another.
+  await window.go("new-job?from=demo%2Ffinished");
+  await previewed(page, "Creating the job does not start a run.");
+  window.expect(/404/);
+  await window.go("new-job?from=demo%2Fabsent");
+  assert.match(await page.locator("main").innerText(), /Not found/);
+});

@@ -507,6 +507,24 @@ export function editable(job, secretHeaders = []) {
   return definition;
 }
 
+/** A value without stored secrets: empty in headers and URLs, absent elsewhere. */
+function withoutStored(value, name) {
+  if (typeof value === "string") return value.replaceAll(STORED, "");
+  if (Array.isArray(value)) return value.map((item) => withoutStored(item));
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== STORED || name?.toLowerCase() === "headers");
+  return Object.fromEntries(members.map(([key, member]) => [key, withoutStored(member, key)]));
+}
+
+/** The definition of a new job like a job of the API: without its secrets, and with a start time at which creating it runs nothing. */
+export function duplicate(job, { secretHeaders = [], zone, now }) {
+  const definition = withoutStored(editable(job, secretHeaders));
+  const kind = scheduleKind(definition);
+  const start = get(definition, "startTime");
+  if (kind === "once" && !(Date.parse(start) > now)) return withField(definition, "startTime", "time", wallTime(nextFullHour(now), zone), { zone });
+  return kind === "repeat" && start === undefined ? withStart(definition, now) : definition;
+}
+
 /** The definition to send: secrets that were typed, by the JSON of their path, take the place of `${entered}`. */
 export function withSecrets(definition, secrets) {
   let result = definition;

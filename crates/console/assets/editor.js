@@ -770,7 +770,9 @@ async function start() {
   try {
     if (isNew) {
       const zone = form.dataset.zone || BROWSER_ZONE;
-      state.base = definitions.newDefinition({ zone, now: Date.now() });
+      const { source } = form.dataset;
+      const options = { secretHeaders, zone, now: Date.now() };
+      state.base = source ? definitions.duplicate(await send("GET", source), options) : definitions.newDefinition(options);
     } else {
       const { definition, etag, nextRun } = await load();
       Object.assign(state, { base: definition, etag, nextRun });

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
@@ -104,6 +104,19 @@ impl JobAddress {
         let collection = CollectionAddress::of_id(id, default_group)?;
         let job = id.split('/').nth(10).filter(|job| !job.is_empty())?.to_owned();
         Some(JobAddress { collection, job })
+    }
+
+    /// Reads the path of a job below `jobs/` in the console.
+    pub(crate) fn of_console_path(path: &str) -> Option<JobAddress> {
+        let segments: Vec<_> =
+            path.split('/').map(|segment| percent_decode_str(segment).decode_utf8_lossy()).collect();
+        let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
+        match CollectionAddress::read(&segments)? {
+            (collection, [job]) if !job.is_empty() => {
+                Some(JobAddress { collection, job: (*job).to_owned() })
+            }
+            _ => None,
+        }
     }
 
     pub(crate) fn in_console(&self) -> String {

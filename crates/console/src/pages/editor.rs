@@ -102,6 +102,10 @@ struct Editor<'a> {
     is_new: bool,
     /// Path of the job in the API; empty for a new one.
     resource: String,
+    /// Path in the API of the job that the new one copies, its page and name; empty for others.
+    source: String,
+    source_page: String,
+    source_name: String,
     /// URL of the page of the job; empty for a new one.
     page: String,
     job: String,
@@ -147,14 +151,23 @@ pub(super) async fn page(
             collections.extend(addresses.map(|address| address.in_console()));
         }
     }
-    let collection = match job {
+    let from = request.parameter("from");
+    let source = match (job, from.is_empty()) {
+        (None, false) => Some(source(&from, api).await?),
+        _ => None,
+    };
+    let collection = match job.or(source.as_ref()) {
         Some(job) => job.collection.in_console(),
         None => request.parameter("collection"),
     };
+    let page_of = |job: &JobAddress| format!("{}jobs/{}", view.root, job.in_console());
     let editor = Editor {
         is_new: job.is_none(),
         resource: job.map(JobAddress::in_api).unwrap_or_default(),
-        page: job.map(|job| format!("{}jobs/{}", view.root, job.in_console())).unwrap_or_default(),
+        source: source.as_ref().map(JobAddress::in_api).unwrap_or_default(),
+        source_page: source.as_ref().map(page_of).unwrap_or_default(),
+        source_name: source.map(|job| job.in_console()).unwrap_or_default(),
+        page: job.map(page_of).unwrap_or_default(),
         job: job.map(|job| job.job.clone()).unwrap_or_default(),
         collection_name: job.map(|job| job.collection.collection.clone()).unwrap_or_default(),
         collection,
@@ -166,6 +179,14 @@ pub(super) async fn page(
         view,
     };
     rendered(&editor)
+}
+
+/// The job that a new one copies.
+async fn source(from: &str, api: &dyn Api) -> Result<JobAddress, ApiFailure> {
+    let missing = || ApiFailure { status: 404, message: format!("There is no job {from}") };
+    let source = JobAddress::of_console_path(from).ok_or_else(missing)?;
+    read(api, &source.api("", "")).await?;
+    Ok(source)
 }
 
 /// All time zones.

@@ -237,3 +237,14 @@ test("errors belong to the field of their member, or to the nearest around it", 
   }
   assert.equal(path({ target: "properties.unknown" }), undefined);
 });
+
+test("a duplicate has no secret, and a start time at which its creation runs nothing", () => {
+  const request = { uri: "https://a.example/x?sig=&name=1", headers: { Accept: "*/*" }, authentication: { type: "Basic", username: "u" } };
+  const duplicate = (properties) => d.duplicate({ properties: { action: { type: "Https", request }, ...properties } }, { secretHeaders: ["x-mine"], zone: "UTC", now: NOW }).properties;
+  const headers = { Accept: "*/*", "X-Mine": "" };
+  const copy = duplicate({ action: { type: "Https", request: { ...request, uri: "https://a.example/x?sig=s&name=1", headers: { ...headers, "X-Mine": "s" } } }, recurrence: { cron: "@daily" }, status: { executionCount: 3 } });
+  assert.deepEqual(copy, { action: { type: "Https", request: { ...request, headers } }, recurrence: { cron: "@daily" } });
+  assert.equal(duplicate({ startTime: "2026-11-16T14:00:00Z", state: "Completed" }).startTime, "2026-11-16T15:00:00Z");
+  assert.equal(duplicate({ startTime: "2026-11-17T14:00:00Z" }).startTime, "2026-11-17T14:00:00Z");
+  assert.notEqual(duplicate({ recurrence: { frequency: "Hour" } }).startTime, undefined);
+});

@@ -296,6 +296,11 @@ impl JobPage<'_> {
         format!("{}collections/{}", self.view.root, self.address.collection.in_console())
     }
 
+    /// The editor of a new job with this definition.
+    fn duplicate_href(&self) -> String {
+        format!("{}new-job?from={}", self.view.root, encode(&self.address.in_console()))
+    }
+
     fn tabs(&self) -> [(&'static str, &'static str); 5] {
         TABS
     }
