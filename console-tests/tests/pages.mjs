@@ -337,3 +337,90 @@ test("lists of runs show by what they are sorted, also on a phone", async ({ sta
     assert.equal(await page.locator("th[aria-sort=descending]").textContent(), "Scheduled");
   }
 });
+
+test("plan, quota and tags of a collection are changed, with the errors of the API beside their fields", async ({ create, open }) => {
+  const server = await create({ options: ["--echo-listen", "127.0.0.1:0"] });
+  server.token = server.createToken("owner");
+  const reader = server.createToken("operator", { name: "operator" });
+  await server.resume();
+  for (const name of ["one", "two"]) await server.job(name, { collection: "billing" });
+  await server.api("PATCH", "/api/collections/billing", { tags: { team: "finance", old: "yes" } });
+  const signedIn = async (token, size) => {
+    const window = await open(server, { size });
+    window.expect(/401|400|409/);
+    await window.page.goto(`${window.base}collections/billing`);
+    await window.page.getByLabel("Token").fill(token);
+    await window.page.getByRole("button", { name: /^Sign in/ }).click();
+    await window.page.getByRole("heading", { name: "billing", exact: true }).waitFor();
+    await window.ready();
+    return window;
+  };
+  const window = await signedIn(server.token, DESKTOP);
+  const { page } = window;
+  const edit = page.getByRole("button", { name: "Edit…" });
+  await edit.click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Jobs at most").fill("1");
+  await window.checkAccessibility();
+  const save = dialog.getByRole("button", { name: "Save changes" });
+  await save.click();
+  await dialog.locator('[data-path="quota.maxJobCount"] .error', { hasText: "Must be at least 2, the number of its jobs" }).waitFor();
+  await window.checkAccessibility();
+  await dialog.getByLabel("Jobs at most").fill("many");
+  await save.click();
+  await dialog.locator('[data-path="quota.maxJobCount"] .error', { hasText: 'found "many"' }).waitFor();
+  await dialog.getByLabel("Jobs at most").fill("20");
+  await dialog.getByLabel("A job at most once every").fill("5");
+  await dialog.getByLabel("Plan").selectOption("P10Premium");
+  await dialog.getByLabel("Tags").fill("team=billing\ncost centre=42");
+  await save.click();
+  await page.getByText("Saved billing").waitFor();
+  const collection = await server.api("GET", "/api/collections/billing");
+  assert.deepEqual(collection.tags, { team: "billing", "cost centre": "42" });
+  assert.equal(collection.properties.sku.name, "P10Premium");
+  assert.deepEqual(collection.properties.quota, { maxJobCount: 20, maxRecurrence: { frequency: "Minute", interval: 5 } });
+  await page.locator('[data-live="facts"]', { hasText: "a job at most once every 5 minutes" }).waitFor();
+  // An empty field removes its part of the quota.
+  await edit.click();
+  assert.equal(await dialog.getByLabel("Jobs at most").inputValue(), "20");
+  await dialog.getByLabel("A job at most once every").fill("");
+  await save.click();
+  await eventually("the quota", async () => !("maxRecurrence" in (await server.api("GET", "/api/collections/billing")).properties.quota));
+  const phone = await signedIn(reader, PHONE);
+  assert.equal(await phone.page.getByRole("button", { name: "Edit…" }).count(), 0);
+});
+
+test("values of charts appear with the pointer at once, and with a tap", async ({ start, open }) => {
+  const server = await start();
+  await server.job("often", { recurrence: { cron: "*/5 * * * *" } });
+  await server.run("often");
+  const regions = (page) => ["Expected runs of the coming week", "Runs of the last 24 hours"].map((name) => page.getByRole("region", { name }));
+  const window = await open(server);
+  const { page } = window;
+  await eventually("the expected runs", async () => {
+    await window.go();
+    return page.getByRole("region", { name: "Expected runs of the coming week" }).locator(".cells rect").count();
+  });
+  const tooltip = page.locator(".tooltip");
+  const cell = regions(page)[0].locator(".cells rect").nth(40);
+  const value = await cell.locator("title").textContent();
+  await cell.hover();
+  assert.equal(await tooltip.textContent(), value);
+  assert.equal(await page.locator(".pointed > title").count(), 0, "no second tooltip of the browser");
+  await page.mouse.move(0, 0);
+  await tooltip.waitFor({ state: "detached" });
+  assert.equal(await cell.locator("title").textContent(), value);
+  const phone = await open(server, { size: PHONE });
+  await phone.go();
+  const small = regions(phone.page);
+  await small[0].locator(".cells rect").nth(40).tap();
+  assert.equal(await phone.page.locator(".tooltip").textContent(), value);
+  // The first tap on a link shows its value, the second one follows it.
+  const bar = small[1].locator(".bars a:has(rect + rect)").last();
+  const runs = await bar.locator("title").textContent();
+  await bar.tap();
+  assert.equal(await phone.page.locator(".tooltip").textContent(), runs);
+  assert.equal(new URL(phone.page.url()).pathname, "/");
+  await bar.tap();
+  await phone.page.waitForURL(/\/runs\?from=/);
+});

@@ -32,6 +32,7 @@ const SPECULATION_RULES: &str = "application/speculationrules+json";
 
 static ASSETS: &[Asset] = &assets! {
     "chart.js": SCRIPT,
+    "collection.js": SCRIPT,
     "console.css": CSS,
     "console.js": SCRIPT,
     "copy.js": SCRIPT,

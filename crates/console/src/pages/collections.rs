@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use askama::Template;
 use serde_json::Value;
 
+use super::editor::FREQUENCIES;
 use super::jobs::{JobList, Row as JobRow};
 use super::{PageResult, rendered};
 use crate::address::{CollectionAddress, encode};
@@ -17,6 +18,7 @@ use crate::view::{Shared, View};
 
 /// Requests for plans and tags. Each returns up to 100 collections of a subscription.
 const DETAIL_REQUESTS_MAX: usize = 10;
+const PLANS: [&str; 4] = ["Free", "Standard", "P10Premium", "P20Premium"];
 /// Jobs on the page of a collection.
 const JOBS_SHOWN: usize = 20;
 

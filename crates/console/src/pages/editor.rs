@@ -26,7 +26,7 @@ const METHODS: Choices = &[
     ("HEAD", "HEAD"),
     ("OPTIONS", "OPTIONS"),
 ];
-const FREQUENCIES: Choices = &[
+pub(super) const FREQUENCIES: Choices = &[
     ("Minute", "minutes"),
     ("Hour", "hours"),
     ("Day", "days"),
