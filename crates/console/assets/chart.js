@@ -1,12 +1,19 @@
-// Values of charts for the keyboard: arrow keys move from mark to mark in the chart that has the focus,
-// and the value of the mark appears beside it. The pointer shows the same texts as titles.
+// Values of charts: beside the mark below the pointer, the one that is tapped, or the one that arrow keys move to in the
+// chart that has the focus.
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 /** Weight of a deviation from the direction of the key. */
 const ASIDE = 4;
 
+/** Marks with a value. That of the mark whose value is shown is in `desc`: the browser would show a title a second time. */
+const MARKS = ".hover:has(> title, > desc), .marks > :has(> title, > desc)";
+/** Those for the pointer, which also sees the outcomes of a job in a list. */
+const POINTED = `${MARKS}, .strip > :has(> title, > desc)`;
+
 let mark = null;
 let tooltip = null;
+/** Whether the finger is on a mark whose value was not shown before. */
+let isFirstTap = false;
 
 function center(element) {
   const box = element.getBoundingClientRect();
@@ -14,7 +21,7 @@ function center(element) {
 }
 
 function marksOf(region) {
-  return [...region.querySelectorAll(".hover:has(> title), .marks > :has(> title)")].filter((element) => element.getBoundingClientRect().width > 0);
+  return [...region.querySelectorAll(MARKS)].filter((element) => element.getBoundingClientRect().width > 0);
 }
 
 /** The nearest mark in a direction. */
@@ -30,16 +37,24 @@ function next(marks, [x, y]) {
   return best?.element ?? mark;
 }
 
+/** Replaces the title of a mark by a description, or back. */
+function rename(element, name) {
+  const before = element.querySelector(":scope > title, :scope > desc");
+  const after = document.createElementNS("http://www.w3.org/2000/svg", name);
+  after.textContent = before.textContent;
+  before.replaceWith(after);
+}
+
 function show(element) {
   hide();
   mark = element;
   mark.classList.add("pointed");
-  mark.scrollIntoView({ block: "nearest", inline: "nearest" });
+  rename(mark, "desc");
   tooltip = document.createElement("div");
   tooltip.className = "tooltip";
   tooltip.setAttribute("role", "status");
   document.body.append(tooltip);
-  tooltip.textContent = [mark.closest("[data-name]")?.dataset.name, mark.querySelector("title").textContent].filter(Boolean).join(", ");
+  tooltip.textContent = [mark.closest("[data-name]")?.dataset.name, mark.querySelector("desc").textContent].filter(Boolean).join(", ");
   place();
 }
 
@@ -53,9 +68,37 @@ function place() {
 }
 
 function hide() {
-  mark?.classList.remove("pointed");
+  if (mark) asLoaded(mark);
   tooltip?.remove();
   mark = tooltip = null;
+}
+
+/** Makes a mark, also one of a copy of the page, as it was before its value was shown. */
+export function asLoaded(element) {
+  element.classList.remove("pointed");
+  if (!element.classList.length) element.removeAttribute("class");
+  rename(element, "title");
+}
+
+/** Values for the pointer at once, and for a finger with a tap: a link is followed by the second one. */
+function watchPointer() {
+  document.addEventListener("pointerover", (event) => {
+    const element = event.target.closest?.(POINTED);
+    if (event.pointerType !== "touch" && element && element !== mark) show(element);
+  });
+  document.addEventListener("pointerout", (event) => {
+    if (event.pointerType !== "touch" && mark?.contains(event.target) && !mark.contains(event.relatedTarget)) hide();
+  });
+  document.addEventListener("pointerdown", (event) => {
+    const element = event.pointerType === "touch" && event.target.closest?.(POINTED);
+    isFirstTap = Boolean(element) && element !== mark;
+    if (isFirstTap) show(element);
+    else if (event.pointerType === "touch" && !element) hide();
+  });
+  document.addEventListener("click", (event) => {
+    if (isFirstTap && event.target.closest?.(POINTED)) event.preventDefault();
+    isFirstTap = false;
+  });
 }
 
 /** Scrolls a calendar that is wider than the screen to today. */
@@ -68,6 +111,7 @@ function showToday(part) {
 
 export function start() {
   showToday(document);
+  watchPointer();
   document.addEventListener("keydown", (event) => {
     const step = STEPS[event.key];
     if (event.key === "Escape") hide();
@@ -76,12 +120,15 @@ export function start() {
     if (!marks.length) return;
     event.preventDefault();
     show(marks.includes(mark) ? next(marks, step) : marks[0]);
+    mark.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
   document.addEventListener("focusin", (event) => {
     if (event.target.matches(".marks > a")) show(event.target);
     else if (event.target.matches(".chart a:has(> .hover)")) show(event.target.querySelector(".hover"));
   });
-  document.addEventListener("focusout", hide);
+  document.addEventListener("focusout", (event) => {
+    if (mark && (event.target.contains(mark) || mark.contains(event.target))) hide();
+  });
   document.addEventListener("scroll", place, { passive: true, capture: true });
   document.addEventListener("live:replaced", (event) => {
     showToday(event.target);

@@ -2,6 +2,7 @@
 // again and the regions with `data-live` are replaced where they differ. Nothing moves while the user
 // reads: a list that is scrolled or has a selection waits behind "Show 3 new runs".
 
+import { asLoaded } from "./chart.js";
 import { apiUrl, endSession } from "./request.js";
 
 /** Time in which further events are collected. */
@@ -56,6 +57,7 @@ function isInUse(region) {
 /** A region without what changes by itself or belongs to the user: ages, selection, the current row, what is open. */
 function content(region) {
   const copy = region.cloneNode(true);
+  for (const mark of copy.querySelectorAll(".pointed")) asLoaded(mark);
   for (const time of copy.querySelectorAll("time[data-relative]")) time.textContent = "";
   for (const details of copy.querySelectorAll("details")) details.open = false;
   for (const row of copy.querySelectorAll("[data-row]")) {
