@@ -49,3 +49,27 @@ test("the next hour shows that runs do not start while everything is paused, and
   await server.api("POST", "/api/resume");
   assert.doesNotMatch(await text(), /paused/);
 });
+
+test("nothing offers to start a run while everything is paused", async ({ start, open }) => {
+  const server = await start();
+  await server.job("nightly");
+  await server.run("nightly");
+  const [{ scheduledTime }] = await server.runs("nightly");
+  const window = await open(server);
+  const { page } = window;
+  const offers = async () => {
+    let count = 0;
+    for (const path of ["jobs/demo/nightly", `jobs/demo/nightly/runs/${encodeURIComponent(scheduledTime)}`, "jobs", "new-job"]) {
+      await window.go(path);
+      if (path === "jobs") await page.getByRole("checkbox", { name: "Select nightly" }).check();
+      count += await page.getByRole("button", { name: /^(Run|Test run)/ }).count() + await page.getByLabel("Also run once when the job is created").count();
+    }
+    return count;
+  };
+  assert.equal(await offers(), 5);
+  await server.api("POST", "/api/pause", { reason: "Migration." });
+  assert.equal(await offers(), 0);
+  await window.go("jobs/demo/nightly");
+  await page.getByText("It does not run: everything is paused").waitFor();
+  await assert.rejects(server.api("POST", "/api/collections/demo/jobs/nightly/run"), /409.*All jobs are paused since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: Migration; end the pause first/);
+});

@@ -231,6 +231,11 @@ impl View {
         self.me.is_true(&format!("permissions.{permission}"))
     }
 
+    /// Whether the caller can start runs now: the server refuses them during a pause, which every page shows.
+    pub(crate) fn may_start_runs(&self) -> bool {
+        self.may("runJobs") && !self.is_paused()
+    }
+
     pub(crate) fn is_signed_in(&self) -> bool {
         self.me.text("authentication") == "Session"
     }

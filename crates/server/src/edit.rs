@@ -306,7 +306,7 @@ pub(crate) fn decide_run(
 /// Refuses a run while all jobs are paused.
 pub(crate) fn check_not_paused(pause: Option<&PauseRecord>) -> Result<(), ApiError> {
     let Some(pause) = pause else { return Ok(()) };
-    let (since, reason) = (pause.pause.since, pause.reason.trim_end_matches('.'));
+    let (since, reason) = (pause.pause.since.whole_second(), pause.reason.trim_end_matches('.'));
     let message = format!("All jobs are paused since {since}: {reason}; end the pause first");
     Err(ErrorDetails::one(ErrorCode::Paused, "", message).into())
 }

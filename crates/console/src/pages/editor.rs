@@ -175,7 +175,7 @@ pub(super) async fn page(
         zones: zones(view.now),
         zone: view.browser_zone.as_ref().map_or("", |zone| zone.name()).to_owned(),
         secret_headers: view.secret_headers.configured().join(" "),
-        may_run: view.may("runJobs"),
+        may_run: view.may_start_runs(),
         view,
     };
     rendered(&editor)
