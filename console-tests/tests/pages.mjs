@@ -163,10 +163,20 @@ test("the theme follows the system until the user chooses, and is remembered", a
   await page.emulateMedia({ colorScheme: "light" });
   const light = await background();
   assert.notEqual(light, dark);
-  await page.getByRole("button", { name: "Light or dark" }).click();
+  const theme = page.getByRole("button", { name: "Theme:" });
+  assert.equal(await theme.textContent(), "Theme: system");
+  await theme.click();
   assert.equal(await background(), dark);
   await window.go("");
   assert.equal(await background(), dark, "remembered");
+  assert.equal(await theme.textContent(), "Theme: dark");
+  await theme.click();
+  assert.equal(await theme.textContent(), "Theme: light");
+  await theme.click();
+  await window.go("");
+  assert.equal(await theme.textContent(), "Theme: system");
+  await page.emulateMedia({ colorScheme: "dark" });
+  assert.equal(await background(), dark, "that of the system again");
 });
 
 test("a collection is disabled with a note, which its page and those of its jobs show", async ({ start, open }) => {
@@ -423,4 +433,35 @@ test("values of charts appear with the pointer at once, and with a tap", async (
   assert.equal(new URL(phone.page.url()).pathname, "/");
   await bar.tap();
   await phone.page.waitForURL(/\/runs\?from=/);
+});
+
+test("older runs lead back to the newest ones, and runs of one job are found by its collection and name", async ({ start, open }) => {
+  const server = await start();
+  await server.job("often");
+  const numbers = Array.from({ length: 60 }, (_, index) => index + 1);
+  for (const _ of numbers) await server.api("POST", "/api/collections/demo/jobs/often/run");
+  await eventually("all runs", async () => (await server.api("GET", "/api/runs?status=Succeeded&limit=100")).value.length >= 60);
+  const window = await open(server);
+  const { page } = window;
+  await eventually("the collection", async () => {
+    await window.go("runs");
+    return (await page.getByLabel("Collection").locator("option").count()) === 2;
+  });
+  const first = await page.locator("[data-row] [data-open]").first().getAttribute("href");
+  assert.equal(await page.getByRole("link", { name: "Newest runs" }).count(), 0);
+  await page.getByRole("link", { name: "Older runs" }).click();
+  await page.waitForURL(/\/runs\?cursor=/);
+  await page.getByRole("link", { name: "Newest runs" }).click();
+  await page.waitForURL(/\/runs$/);
+  assert.equal(await page.locator("[data-row] [data-open]").first().getAttribute("href"), first);
+  const job = page.getByRole("textbox", { name: "Job", exact: true });
+  assert.ok(await job.isDisabled());
+  assert.equal(await job.getAttribute("placeholder"), "Job of a collection");
+  await page.getByLabel("Collection").selectOption("demo");
+  await job.fill("often");
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.waitForURL(/collection=demo&job=often/);
+  await page.getByRole("link", { name: "Older runs" }).click();
+  await page.waitForURL(/cursor=/);
+  assert.equal(new URL(page.url()).searchParams.get("job"), "often");
 });

@@ -40,11 +40,16 @@ function watchZone() {
 }
 
 function watchTheme() {
-  document.querySelector("[data-theme-switch]")?.addEventListener("click", () => {
+  const button = document.querySelector("[data-theme-switch]");
+  button?.addEventListener("click", () => {
     const html = document.documentElement;
-    const isDark = html.dataset.theme ? html.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    html.dataset.theme = isDark ? "light" : "dark";
-    setCookie("kalends-theme", html.dataset.theme);
+    // The first click always changes what is seen.
+    const themes = matchMedia("(prefers-color-scheme: dark)").matches ? ["system", "light", "dark"] : ["system", "dark", "light"];
+    const theme = themes[(themes.indexOf(html.dataset.theme ?? "system") + 1) % themes.length];
+    if (theme === "system") delete html.dataset.theme;
+    else html.dataset.theme = theme;
+    button.querySelector("span").textContent = theme;
+    setCookie("kalends-theme", theme);
   });
 }
 
@@ -133,6 +138,14 @@ document.addEventListener("click", (event) => {
   else if (button.matches("[data-pause]")) pauseEverything();
   else if (button.matches("[data-demo]")) createDemo(button);
   else if (button.matches("[data-sign-out]")) signIn.signOut();
+});
+
+/** The name of a job selects runs together with its collection only. */
+document.addEventListener("change", (event) => {
+  const job = event.target.matches("select[name=collection]") && event.target.form?.querySelector("[data-needs-collection]");
+  if (!job) return;
+  job.disabled = !event.target.value;
+  job.placeholder = job.disabled ? "Job of a collection" : "All jobs";
 });
 
 watchZone();

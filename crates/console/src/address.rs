@@ -108,8 +108,10 @@ impl JobAddress {
 
     /// Reads the path of a job below `jobs/` in the console.
     pub(crate) fn of_console_path(path: &str) -> Option<JobAddress> {
-        let segments: Vec<_> =
-            path.split('/').map(|segment| percent_decode_str(segment).decode_utf8_lossy()).collect();
+        let segments: Vec<_> = path
+            .split('/')
+            .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
+            .collect();
         let segments: Vec<&str> = segments.iter().map(|segment| &**segment).collect();
         match CollectionAddress::read(&segments)? {
             (collection, [job]) if !job.is_empty() => {

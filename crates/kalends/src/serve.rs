@@ -174,8 +174,12 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let listener = TcpListener::bind(arguments.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
-    let own_egress =
-        arguments.egress.settings(EgressMode::SingleUser, address, &arguments.location.store, None)?;
+    let own_egress = arguments.egress.settings(
+        EgressMode::SingleUser,
+        address,
+        &arguments.location.store,
+        None,
+    )?;
     let fetcher = Fetcher::new(own_egress, Arc::new(SystemEntropy)).context("cannot set up TLS")?;
     let access = arguments
         .access

@@ -34,6 +34,7 @@ struct Runs<'a> {
     rows: Vec<Row>,
     next_page: Option<String>,
     is_first_page: bool,
+    newest_href: String,
 }
 
 /// The limits of the list, as fields.
@@ -117,8 +118,15 @@ pub(super) async fn page(
         form: Form::new(&filters, &overview.unwrap_or_default(), view),
         is_of_job: filters.iter().any(|(name, value)| *name == "job" && !value.is_empty()),
         rows: runs.list("value").iter().map(|run| Row::new(run, view)).collect(),
-        next_page: next.map(|cursor| format!("?{}&cursor={cursor}", query(&status))),
+        next_page: next.map(|cursor| match query(&status) {
+            filter if filter.is_empty() => format!("?cursor={cursor}"),
+            filter => format!("?{filter}&cursor={cursor}"),
+        }),
         is_first_page: cursor.is_empty(),
+        newest_href: match query(&status) {
+            filter if filter.is_empty() => format!("{}runs", view.root),
+            filter => format!("?{filter}"),
+        },
         view,
     };
     rendered(&page)
