@@ -36,7 +36,7 @@ function valuesOf({ properties, tags }) {
 }
 
 /** The patch that makes the collection have these values; members that stay are left out. */
-export function patchOf(collection, values) {
+function patchOf(collection, values) {
   const before = valuesOf(collection);
   const isChanged = (...names) => names.some((name) => values[name].trim() !== before[name]);
   const patch = { properties: {} };
@@ -82,7 +82,7 @@ function showErrors(form, error) {
 }
 
 /** Opens the dialog with the collection as it is now. */
-async function open(dialog) {
+async function open() {
   const form = dialog.querySelector("form");
   const { resource, name } = dialog.dataset;
   let loaded;
@@ -114,11 +114,8 @@ async function open(dialog) {
   dialog.showModal();
 }
 
-export function start() {
-  const dialog = document.querySelector("[data-collection-dialog]");
-  if (!dialog) return;
-  document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-edit-collection]")) open(dialog);
-    if (event.target.closest("[data-close]")) dialog.close();
-  });
-}
+const dialog = document.querySelector("[data-collection-dialog]");
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-edit-collection]")) open();
+  if (event.target.closest("[data-close]")) dialog.close();
+});

@@ -1,7 +1,6 @@
 // The console: what every page needs.
 
 import * as chart from "./chart.js";
-import * as collection from "./collection.js";
 import * as copy from "./copy.js";
 import { ask } from "./dialog.js";
 import * as jobs from "./jobs.js";
@@ -153,7 +152,6 @@ watchTheme();
 keyboard.start();
 jobs.start();
 chart.start();
-collection.start();
 copy.start();
 signIn.start();
 if (document.querySelector("[data-connection]")) live.start();

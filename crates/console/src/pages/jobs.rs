@@ -252,7 +252,7 @@ impl Count {
         }
     }
 
-    /// The offer to select this number of jobs. The script selects as many as the server counts.
+    /// The offer to select this number of jobs, up to the number that the server counts.
     fn offer(self, number: u64) -> String {
         match self {
             Count::Exact => format!("Select all {} matching jobs", count(number)),

@@ -247,7 +247,11 @@ mod tests {
             let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
             assert!(page.body.contains(">Not Found from a <"), "{}", page.body);
             assert!(page.body.contains(expected), "{}", page.body);
-            assert!(page.body.contains("<td class=\"number hide-phone\">2</td>"), "{}", page.body);
+            assert!(
+                page.body.contains("<td class=\"number hide-phone secondary\">2</td>"),
+                "{}",
+                page.body
+            );
         }
     }
 
