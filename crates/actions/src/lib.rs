@@ -24,7 +24,6 @@ mod service_error;
 mod service_request;
 mod signature;
 mod signing;
-mod status;
 mod storage_queue;
 mod timing;
 mod user_agent;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request};
-use kalends_domain::{CollectionPath, HttpAuthentication, Secret};
+use kalends_domain::{CollectionPath, HttpAuthentication, Secret, status_name};
 use kalends_environment::Clock;
 use ring::digest::{SHA256, digest};
 
@@ -19,7 +19,6 @@ use crate::redaction::Redactor;
 use crate::send_fence::{AttemptContext, SendFence, SendGuard};
 use crate::service_request::{ServiceResponse, send_service_request};
 use crate::signature::percent_encode;
-use crate::status::status_name;
 use crate::timing::AttemptTimer;
 
 /// Cached tokens; when the cache is full, the one that expires first is evicted.

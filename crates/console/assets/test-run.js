@@ -13,15 +13,17 @@ export function durationText(duration) {
 }
 
 /** The parts of a message of the history: what happened, headers and body of the response. */
-export function messageParts(message) {
+export function messageParts(message, statusCode) {
   const [, summary, headers, body] = /^(.*?) Response Headers: ?(.*?) ?Body: ?(.*)$/s.exec(message) ?? [];
-  return summary === undefined ? { summary: short(message), headers: "", body: "" } : { summary: short(summary), headers: headers.trim(), body: indented(body.trim()) };
+  return summary === undefined ? { summary: short(message), headers: "", body: "" } : { summary: short(summary, statusCode), headers: headers.trim(), body: indented(body.trim()) };
 }
 
-/** `Service Unavailable from a` for `Http Action - Response from host 'a': 'ServiceUnavailable'`, as on other pages. */
-function short(summary) {
+/** `503 Service Unavailable from a` for `Http Action - Response from host 'a': 'ServiceUnavailable'`, as on other pages. */
+function short(summary, statusCode) {
   const [, host, status] = /^Http Action - Response from host '(.*)': '(.*)'$/.exec(summary) ?? [];
-  if (status) return `${status.replaceAll(/([a-z])([A-Z])/g, "$1 $2")} from ${host}`;
+  const name = status?.replaceAll(/([a-z])([A-Z])/g, "$1 $2");
+  // A status without a name has its code in place of one.
+  if (status) return `${[statusCode, name].filter((part) => part !== undefined && part !== String(statusCode)).join(" ")} from ${host}`;
   return summary.replace(/^Http Action - Request to host '(.*?)'/, "Request to $1");
 }
 
@@ -46,11 +48,11 @@ function mark(isSuccess) {
 }
 
 /** Shows the response of `POST …/test-run`. */
-export function showTestRun(container, { status, message, timing = {} }) {
+export function showTestRun(container, { status, statusCode, message, timing = {} }) {
   const isSuccess = status === "Completed";
   const state = element("p", "", "state sentence");
   state.append(mark(isSuccess), isSuccess ? "Succeeded" : "Failed");
-  const { summary, headers, body } = messageParts(message);
+  const { summary, headers, body } = messageParts(message, statusCode);
   const outcome = element("div", "", "stack");
   outcome.append(state, element("p", summary, "soft wrap"));
   const response = element("div", "", "stack");

@@ -1,19 +1,21 @@
 //! History messages of attempts: a summary in one line, and the parts of an HTTP response.
 
+use http::StatusCode;
+use kalends_domain::{RESPONSE_MESSAGE, status_of_name};
+
 /// Characters of a body that history keeps.
 pub(crate) const BODY_CHARS_MAX: usize = 1_024;
 /// Characters of a summary.
 const SUMMARY_MAX: usize = 160;
 
-const RESPONSE: &str = "Http Action - Response from host '";
 const REQUEST: &str = "Http Action - Request to host '";
 
 /// An HTTP response, as far as history keeps it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Response<'a> {
     pub(crate) host: &'a str,
-    /// Name of the status, such as `ServiceUnavailable`.
-    pub(crate) status: &'a str,
+    /// Code and reason phrase, such as `503 Service Unavailable`.
+    pub(crate) status: String,
     /// Names and values.
     pub(crate) headers: Vec<(&'a str, &'a str)>,
     pub(crate) body: &'a str,
@@ -22,7 +24,7 @@ pub(crate) struct Response<'a> {
 impl<'a> Response<'a> {
     /// Reads the message of an attempt that got a response.
     pub(crate) fn read(message: &'a str) -> Option<Response<'a>> {
-        let (host, rest) = message.strip_prefix(RESPONSE)?.split_once("': '")?;
+        let (host, rest) = message.strip_prefix(RESPONSE_MESSAGE)?.split_once("': '")?;
         let (status, rest) = rest.split_once("' Response Headers: ")?;
         // Every header ends with a line break, so the first line that starts with ` Body: ` or the
         // start itself ends them.
@@ -31,7 +33,7 @@ impl<'a> Response<'a> {
             None => rest.split_once("\r\n Body: ")?,
         };
         let headers = headers.split("\r\n").filter_map(|line| line.split_once(": ")).collect();
-        Some(Response { host, status, headers, body })
+        Some(Response { host, status: status_text(status), headers, body })
     }
 
     /// Whether history kept the start of the body only.
@@ -40,10 +42,10 @@ impl<'a> Response<'a> {
     }
 }
 
-/// The message in one line: `ServiceUnavailable from erp.example.com`.
+/// The message in one line: `503 Service Unavailable from erp.example.com`.
 pub(crate) fn summary(message: &str) -> String {
     if let Some(Response { host, status, .. }) = Response::read(message) {
-        return format!("{} from {host}", spaced(status));
+        return format!("{status} from {host}");
     }
     let text = match message.strip_prefix(REQUEST).and_then(|rest| rest.split_once("' failed: ")) {
         Some((host, reason)) => format!("Request to {host} failed: {reason}"),
@@ -56,18 +58,14 @@ pub(crate) fn summary(message: &str) -> String {
     }
 }
 
-/// `Service Unavailable` for `ServiceUnavailable`.
-pub(crate) fn spaced(name: &str) -> String {
-    let mut text = String::new();
-    let mut was_lower = false;
-    for letter in name.chars() {
-        if was_lower && letter.is_ascii_uppercase() {
-            text.push(' ');
-        }
-        was_lower = letter.is_ascii_lowercase();
-        text.push(letter);
+/// `503 Service Unavailable` for `ServiceUnavailable`.
+fn status_text(name: &str) -> String {
+    let status = status_of_name(name).and_then(|code| StatusCode::from_u16(code).ok());
+    match status.map(|status| (status.as_str().to_owned(), status.canonical_reason())) {
+        Some((code, Some(reason))) => format!("{code} {reason}"),
+        Some((code, None)) => code,
+        None => name.to_owned(),
     }
-    text
 }
 
 #[cfg(test)]
@@ -82,10 +80,23 @@ mod tests {
         assert_eq!(response.host, "a.example");
         assert_eq!(response.headers, [("Retry-After", "120"), ("Server", "x")]);
         assert_eq!(response.body, "{\"a\": 1}");
-        assert_eq!(summary(message), "Service Unavailable from a.example");
+        assert_eq!(summary(message), "503 Service Unavailable from a.example");
         let empty = "Http Action - Response from host 'a': 'OK' Response Headers:  Body: ";
         assert_eq!(Response::read(empty).unwrap().body, "");
         assert_eq!(Response::read(empty).unwrap().headers, []);
+    }
+
+    #[test]
+    fn statuses_have_their_code_and_the_reason_of_the_standard() {
+        for (name, expected) in [
+            ("OK", "200 OK"),
+            ("RequestUriTooLong", "414 URI Too Long"),
+            ("429", "429 Too Many Requests"),
+            ("599", "599"),
+            ("Odd", "Odd"),
+        ] {
+            assert_eq!(status_text(name), expected);
+        }
     }
 
     #[test]

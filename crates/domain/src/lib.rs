@@ -6,6 +6,7 @@ mod destination;
 mod end_time;
 mod explain;
 mod http;
+mod http_status;
 mod jitter;
 mod job;
 mod ledger;
@@ -40,6 +41,7 @@ pub use http::{
     CertificateFacts, HeaderError, Headers, HttpAuthentication, HttpRequest, Method, Uri,
     check_audience, check_tenant,
 };
+pub use http_status::{RESPONSE_MESSAGE, status_name, status_of_message, status_of_name};
 pub use jitter::jittered;
 pub use job::{
     Action, ErrorAction, Extensions, JobDefinition, MainAction, MissedPolicy, MissedRuns, Overlap,

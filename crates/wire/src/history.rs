@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kalends_domain::{AttemptStatus, HistoryEntry, JobPath, Micros, Timing};
+use kalends_domain::{AttemptStatus, HistoryEntry, JobPath, Micros, Timing, status_of_message};
 use kalends_recurrence::Instant;
 
 use crate::duration::write_duration;
@@ -37,6 +37,7 @@ pub fn write_history_entry<'a>(
         .put("expectedExecutionTime", entry.expected)
         .put_some("status", status)
         .put("message", &entry.message)
+        .put_some("statusCode", status_code(&entry.message).filter(|_| !version.is_old()))
         .put("retryCount", entry.retry)
         .put("repeatCount", entry.repeat)
         .put("actionName", role)
@@ -72,8 +73,14 @@ pub fn write_test_run<'a>(run: &TestRun<'a>) -> Json<'a> {
         .put("endTime", run.ended)
         .put("status", enum_text(STATUSES, &run.status, OldCasing::Lower, Version::NEWEST))
         .put("message", run.message)
+        .put_some("statusCode", status_code(run.message))
         .put_some("timing", timing(run.timing))
         .into()
+}
+
+/// The HTTP status of the response that a message describes.
+pub(crate) fn status_code(message: &str) -> Option<u32> {
+    status_of_message(message).map(u32::from)
 }
 
 /// Serialises the measured phases; `None` if there are none.

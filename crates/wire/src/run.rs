@@ -9,6 +9,7 @@ use kalends_domain::{
 use kalends_recurrence::Instant;
 
 use crate::duration::write_duration;
+use crate::history::status_code;
 use crate::id::job_id;
 use crate::json::{Json, Number};
 use crate::object::{ObjectBuilder, list};
@@ -61,6 +62,7 @@ pub fn write_closed_run(job: JobOfRun<'_>, run: &ClosedRun, last: LastAttempts) 
             "durationMilliseconds",
             execution.map(|execution| milliseconds(execution.duration())),
         )
+        .put_some("statusCode", last.main.as_ref().and_then(|last| status_code(&last.message)))
         .put_some("message", last.main.map(|last| last.message))
         .put_some("errorAction", error_action)
         .put("generation", record.generation)
@@ -109,6 +111,7 @@ fn write_error_action(
     ObjectBuilder::new()
         .put("status", status_text(status))
         .put("attempts", attempts)
+        .put_some("statusCode", message.as_deref().and_then(status_code))
         .put_some("message", message)
 }
 

@@ -1,9 +1,10 @@
 //! History messages of HTTP actions, with the wording of the retired service.
 
+use kalends_domain::{RESPONSE_MESSAGE, status_name};
+
 use super::error::HttpActionError;
 use crate::client::Response;
 use crate::redaction::{HTTP_PLACEHOLDER, Redactor};
-use crate::status::status_name;
 
 /// Characters of a response's body that history stores.
 const BODY_CHARS_MAX: usize = 1_024;
@@ -21,15 +22,9 @@ pub(super) fn response(host: &str, response: &Response, redactor: &Redactor) -> 
     let body = redactor.redact_text(String::from_utf8_lossy(&response.body));
     let mut message =
         String::with_capacity(MESSAGE_BYTES + headers.len() + body.len().min(BODY_CHARS_MAX));
-    for part in [
-        "Http Action - Response from host '",
-        host,
-        "': '",
-        &status,
-        "' Response Headers: ",
-        &headers,
-        " Body: ",
-    ] {
+    for part in
+        [RESPONSE_MESSAGE, host, "': '", &status, "' Response Headers: ", &headers, " Body: "]
+    {
         message.push_str(part);
     }
     match body.len() <= BODY_CHARS_MAX && !body.contains('\0') {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
+use kalends_domain::status_name;
 use kalends_environment::Clock;
 use url::Url;
 
@@ -22,7 +23,6 @@ use crate::send_fence::AttemptContext;
 use crate::service_error::{RESPONSE_BYTES_MAX, parse_service_error};
 use crate::service_request::{ServiceResponse, send_service_request};
 use crate::signature::shared_access_signature;
-use crate::status::status_name;
 
 /// Lifetime of a token, which is used once: allows for clock skew of some minutes.
 const TOKEN_LIFETIME_SECONDS: i64 = 900;

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use kalends_domain::{MessageFormat, Outcome, Secret, StorageQueueMessage};
+use kalends_domain::{MessageFormat, Outcome, Secret, StorageQueueMessage, status_name};
 use kalends_environment::{Clock, Entropy, new_guid};
 use url::Url;
 
@@ -31,7 +31,6 @@ use crate::redaction::Redactor;
 use crate::send_fence::AttemptContext;
 use crate::service_error::{RESPONSE_BYTES_MAX, parse_service_error};
 use crate::service_request::{ServiceResponse, send_service_request};
-use crate::status::status_name;
 
 /// The oldest version of the storage API that current emulators and installations share.
 const API_VERSION: &str = "2019-02-02";

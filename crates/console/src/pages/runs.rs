@@ -240,12 +240,12 @@ mod tests {
         let failed = json!({"status": "Failed", "attempts": 5, "message": message("BadGateway")});
         for (error_action, expected) in [
             (succeeded, "Error action succeeded<"),
-            (failed, "Error action failed: Bad Gateway from a<"),
+            (failed, "Error action failed: 502 Bad Gateway from a<"),
             (json!({"status": "Running", "attempts": 0}), "Error action is running<"),
         ] {
             let runs = json!({"value": [run(error_action)], "nextLink": null});
             let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
-            assert!(page.body.contains(">Not Found from a <"), "{}", page.body);
+            assert!(page.body.contains(">404 Not Found from a <"), "{}", page.body);
             assert!(page.body.contains(expected), "{}", page.body);
             assert!(
                 page.body.contains("<td class=\"number hide-phone secondary\">2</td>"),

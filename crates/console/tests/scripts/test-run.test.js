@@ -9,8 +9,9 @@ test("durations have the unit that fits", () => {
 
 test("a message of the history is split into summary, headers and body", () => {
   const message = "Http Action - Response from host 'a': 'OK' Response Headers: Date: x\r\nA: b\r\n Body: {\"a\":[1]}";
-  assert.deepEqual(messageParts(message), { summary: "OK from a", headers: "Date: x\r\nA: b", body: '{\n  "a": [\n    1\n  ]\n}' });
-  assert.equal(messageParts("Http Action - Response from host 'a': 'ServiceUnavailable' Response Headers:  Body: ").summary, "Service Unavailable from a");
+  assert.deepEqual(messageParts(message, 200), { summary: "200 OK from a", headers: "Date: x\r\nA: b", body: '{\n  "a": [\n    1\n  ]\n}' });
+  assert.equal(messageParts("Http Action - Response from host 'a': 'ServiceUnavailable' Response Headers:  Body: ", 503).summary, "503 Service Unavailable from a");
+  assert.equal(messageParts("Http Action - Response from host 'a': '429' Response Headers:  Body: ", 429).summary, "429 from a");
   assert.equal(messageParts("Http Action - Request to host 'a' failed: x").summary, "Request to a failed: x");
   assert.deepEqual(messageParts("The name did not resolve"), { summary: "The name did not resolve", headers: "", body: "" });
 });

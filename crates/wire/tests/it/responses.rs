@@ -195,22 +195,41 @@ fn history_omits_the_status_of_a_success_in_the_old_versions() {
     );
 }
 
-#[test]
-fn only_the_newest_version_returns_timing() {
-    let entry = |timing| HistoryEntry {
+fn failed_entry(message: &str, timing: Timing) -> HistoryEntry {
+    HistoryEntry {
         started: "2026-01-01T00:00:01Z".parse().unwrap(),
         ended: "2026-01-01T00:00:02.25Z".parse().unwrap(),
         expected: "2026-01-01".parse().unwrap(),
         status: AttemptStatus::Failed,
-        message: "m".to_owned(),
+        message: message.to_owned(),
         retry: 0,
         repeat: 1,
         role: ActionRole::Main,
         timing,
         generation: Some(1),
+    }
+}
+
+#[test]
+fn only_the_newest_version_returns_the_status_code_of_a_response() {
+    let written = |message, version| {
+        let entry = failed_entry(message, Timing::default());
+        write_history_entry(&path(), &entry, 1, version).to_string()
     };
-    let written =
-        |timing, version| write_history_entry(&path(), &entry(timing), 1, version).to_string();
+    let response =
+        "Http Action - Response from host 'a': 'ServiceUnavailable' Response Headers:  Body: ";
+    assert!(written(response, NEW).contains(r#"Body: ","statusCode":503,"retry"#));
+    assert!(!written("no response", NEW).contains("statusCode"));
+    for version in Version::ALL.into_iter().filter(|version| version.is_old()) {
+        assert!(!written(response, version).contains("503"));
+    }
+}
+
+#[test]
+fn only_the_newest_version_returns_timing() {
+    let written = |timing, version| {
+        write_history_entry(&path(), &failed_entry("m", timing), 1, version).to_string()
+    };
     let some = |micros| Some(Micros::new(micros));
     let all = Timing {
         dns: some(1_204),

@@ -9,7 +9,7 @@ use crate::api::Json as _;
 use crate::chart::{Attempt, Phase};
 use crate::format::{count, fine_duration};
 use crate::mark::Mark;
-use crate::message::{BODY_CHARS_MAX, Response, spaced, summary};
+use crate::message::{BODY_CHARS_MAX, Response, summary};
 use crate::sentence::{Part, sentence};
 use crate::view::{Time, View};
 
@@ -100,7 +100,7 @@ impl AttemptEntry {
             },
             size: response.as_ref().map(size).unwrap_or_default(),
             status: match &response {
-                Some(response) => spaced(response.status),
+                Some(response) => response.status.clone(),
                 None if status == "Failed" => "failed".to_owned(),
                 None => String::new(),
             },
