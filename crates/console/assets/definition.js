@@ -13,7 +13,7 @@ export const ENTERED = "${entered}";
 
 export const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 const PAYLOADS = { http: "request", https: "request", storagequeue: "queueMessage", servicebusqueue: "serviceBusQueueMessage", servicebustopic: "serviceBusTopicMessage" };
-const SECRET_HEADERS = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+const SECRET_HEADERS = ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
 const SECRET_PARAMETERS = ["sig", "code"];
 const SECRETS = { basic: ["password"], clientcertificate: ["pfx", "password"], activedirectoryoauth: ["secret"], sharedaccesskey: ["sasKey"] };
 /** Members that are left out when they are empty. */

@@ -21,8 +21,9 @@ pub struct SecretHeaders {
 }
 
 impl SecretHeaders {
-    /// Names that are always secret.
-    const ALWAYS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
+    /// Names that are always secret, of requests and of responses.
+    const ALWAYS: [&str; 5] =
+        ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
 
     /// The names that are always secret, and those that an operator adds.
     pub fn new(configured: impl IntoIterator<Item = String>) -> SecretHeaders {

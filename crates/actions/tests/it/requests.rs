@@ -126,6 +126,16 @@ async fn secrets_that_a_target_echoes_are_not_in_history() {
 }
 
 #[tokio::test]
+async fn session_cookies_of_a_response_are_not_in_history() {
+    let answer = "HTTP/1.1 200 OK\r\nset-cookie: session=canary; HttpOnly\r\n\
+                  Set-Cookie: csrf=canary\r\nServer: x\r\nContent-Length: 0\r\n\r\n";
+    let sink = Sink::responding(|_| answer.into()).await;
+    let shown = get(&executor(open()), &sink.uri("/")).await.message;
+    assert!(!shown.contains("canary") && shown.contains("Server: x"), "{shown}");
+    assert!(shown.contains("Set-Cookie: [masked], [masked]\r\n"), "{shown}");
+}
+
+#[tokio::test]
 async fn incomplete_credentials_fail_the_attempt_without_a_request() {
     let mut sink = Sink::responding(|_| OK.into()).await;
     for authentication in [
