@@ -35,6 +35,7 @@ test("a failed run shows its attempts and its error action as a waterfall, and h
   for (const details of await responses.all()) await details.evaluate((element) => (element.open = true));
   assert.ok((await responses.allInnerTexts()).join("\n").includes(HOSTILE[1]));
   assert.equal(await page.locator("main img, main script, main [onerror], main [onload]").count(), 0);
+  assert.ok((await responses.allInnerTexts()).join("\n").includes("500 Internal Server Error from 127.0.0.1"));
   assert.doesNotMatch(await page.title(), /owned/);
   await window.checkAccessibility();
   await page.setViewportSize(PHONE);
@@ -59,6 +60,46 @@ test("a run says that the definition of its job has changed since", async ({ sta
   await page.reload();
   await changed.waitFor();
   await window.checkAccessibility();
+});
+
+test("a run in flight says for how long it has been running", async (tools) => {
+  const server = await tools.start();
+  const target = createServer(() => {});
+  await new Promise((resolve) => target.listen(0, "127.0.0.1", resolve));
+  tools.finally(() => {
+    target.close();
+    target.closeAllConnections();
+  });
+  const uri = `http://127.0.0.1:${target.address().port}/`;
+  await server.job("slow", { action: { request: { method: "POST", uri } }, timeout: "PT10M" });
+  await server.api("POST", "/api/collections/demo/jobs/slow/run");
+  const window = await tools.open(server);
+  const { page } = window;
+  const counts = async (place) => {
+    const elapsed = page.locator(place).locator("[data-elapsed]:visible").first();
+    const before = await elapsed.textContent();
+    assert.match(before, /^\d+ (s|min)/);
+    await eventually(`${place} counts`, async () => (await elapsed.textContent()) !== before);
+  };
+  const row = page.locator('[data-row]', { hasText: "Running" });
+  await window.go("runs");
+  await row.waitFor();
+  assert.equal(await row.locator("td").nth(4).innerText(), "1", "the first attempt");
+  await counts("[data-row]");
+  await window.go("jobs/demo/slow");
+  await row.waitFor();
+  assert.equal(await row.locator("td").nth(3).innerText(), "1", "the first attempt");
+  await counts("[data-row]");
+  await row.locator("[data-open]").click();
+  await page.getByRole("heading", { name: /^Manual run of/ }).waitFor();
+  assert.match(await page.locator(".headline").innerText(), /^Running\s+for \d+ s/);
+  await counts(".headline");
+  const chart = page.getByRole("region", { name: "Attempts on a time axis" });
+  await counts('[aria-label="Attempts on a time axis"]');
+  assert.match(await chart.locator("svg:visible").textContent(), /running for \d+ s[^]*\+10 min[^]*timeout/);
+  await window.checkAccessibility();
+  await page.setViewportSize(PHONE);
+  await window.checkWidth();
 });
 
 test("a response that the user opened stays open when the page is updated", async ({ start, open }) => {

@@ -8,7 +8,7 @@ import * as keyboard from "./keyboard.js";
 import * as live from "./live.js";
 import { ApiError, attempt, send, tell, tellNext, tellWaiting } from "./request.js";
 import * as signIn from "./sign-in.js";
-import { relative, wallTime } from "./time.js";
+import { elapsed, relative, wallTime } from "./time.js";
 
 const root = document.documentElement.dataset.root;
 
@@ -53,10 +53,9 @@ function watchTheme() {
 }
 
 function tick() {
-  for (const time of document.querySelectorAll("time[data-relative]")) {
-    const text = relative(Date.parse(time.dateTime));
-    if (time.textContent !== text) time.textContent = text;
-  }
+  const write = (element, text) => element.textContent !== text && (element.textContent = text);
+  for (const time of document.querySelectorAll("time[data-relative]")) write(time, relative(Date.parse(time.dateTime)));
+  for (const time of document.querySelectorAll("[data-elapsed]")) write(time, elapsed(Date.parse(time.dataset.elapsed)));
 }
 
 /** A button with `data-post` (or `data-delete`, `data-patch`) sends a request when it is clicked. */

@@ -58,7 +58,7 @@ function isInUse(region) {
 function content(region) {
   const copy = region.cloneNode(true);
   for (const mark of copy.querySelectorAll(".pointed")) asLoaded(mark);
-  for (const time of copy.querySelectorAll("time[data-relative]")) time.textContent = "";
+  for (const time of copy.querySelectorAll("time[data-relative], [data-elapsed]")) time.textContent = "";
   for (const details of copy.querySelectorAll("details")) details.open = false;
   for (const row of copy.querySelectorAll("[data-row]")) {
     row.removeAttribute("aria-selected");

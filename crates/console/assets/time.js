@@ -1,10 +1,8 @@
 // Times in time zones, as text.
 
-/** `in 4 d 18 h`, `12 min ago`, `now`: the two largest units, as the server writes them. */
-export function relative(at, now = Date.now()) {
-  const seconds = Math.floor(at / 1000) - Math.floor(now / 1000);
-  if (seconds === 0) return "now";
-  let rest = Math.abs(seconds);
+/** The two largest units, as the server writes them. */
+function span(seconds) {
+  let rest = seconds;
   const parts = [];
   for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]) {
     const amount = Math.floor(rest / size);
@@ -12,8 +10,20 @@ export function relative(at, now = Date.now()) {
     if (amount || parts.length) parts.push(amount && `${amount} ${unit}`);
     if (parts.length === 2) break;
   }
-  const text = parts.filter(Boolean).join(" ");
+  return parts.filter(Boolean).join(" ");
+}
+
+/** `in 4 d 18 h`, `12 min ago`, `now` */
+export function relative(at, now = Date.now()) {
+  const seconds = Math.floor(at / 1000) - Math.floor(now / 1000);
+  if (seconds === 0) return "now";
+  const text = span(Math.abs(seconds));
   return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
+
+/** `42 s`, `3 min 4 s`: the whole seconds since a time. */
+export function elapsed(since, now = Date.now()) {
+  return span(Math.max(0, Math.floor((now - since) / 1000))) || "0 s";
 }
 
 const formats = new Map();

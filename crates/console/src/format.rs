@@ -82,6 +82,14 @@ pub(crate) fn fine_duration(time: Duration) -> String {
     }
 }
 
+/// Whole seconds of a time that goes on: `42 s`, `3 min 4 s`.
+pub(crate) fn elapsed(time: Duration) -> String {
+    match time.as_secs() {
+        0 => "0 s".to_owned(),
+        seconds => span(seconds),
+    }
+}
+
 /// A duration of the API, such as `PT1M30S`, as people read it; as it is if it cannot be read.
 pub(crate) fn written_duration(text: &str) -> String {
     match kalends_wire::parse_duration(text) {

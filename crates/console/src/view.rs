@@ -254,6 +254,11 @@ impl View {
         }
     }
 
+    /// The time that has passed since the start of something that goes on.
+    pub(crate) fn elapsed(&self, since: Instant) -> Elapsed {
+        Elapsed { since: since.to_string(), text: format::elapsed(self.now.since(since)) }
+    }
+
     /// The date and time in the zone of the page.
     pub(crate) fn date_time(&self, at: Instant) -> String {
         format::date_time(at, &self.zone)
@@ -284,6 +289,13 @@ pub(crate) struct Time {
     pub(crate) absolute: String,
     pub(crate) relative: String,
     pub(crate) title: String,
+}
+
+/// A time that goes on, which the browser counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Elapsed {
+    pub(crate) since: String,
+    pub(crate) text: String,
 }
 
 /// `Berlin` for `Europe/Berlin`.

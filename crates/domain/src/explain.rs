@@ -205,9 +205,7 @@ fn explain_run(input: &ExplainInput<'_>, run: &RunInFlight) -> Finding {
     let (reason, sentence) = match (run.is_claimed, retry) {
         (true, _) => (
             ExplainReason::Running,
-            format!(
-                "{occurrence} is running: attempt {number}, begun at {attempt_at} or a little later."
-            ),
+            format!("{occurrence} has been running since {attempt_at}: attempt {number}."),
         ),
         (false, 0) if attempt_at <= now => {
             (ExplainReason::Waiting, format!("{occurrence} waits for its turn since {attempt_at}."))

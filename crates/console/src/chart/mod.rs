@@ -19,7 +19,7 @@ pub(crate) use expected_load::ExpectedLoad;
 pub(crate) use next_hour::NextHour;
 pub(crate) use outcomes::{Outcome, Outcomes};
 pub(crate) use run_counts::RunCounts;
-pub(crate) use waterfall::{Attempt, Phase, Waterfall};
+pub(crate) use waterfall::{Attempt, InFlight, Phase, Waterfall};
 
 /// The screen that a chart with much text is drawn for. Pages have one for each, and the style sheet shows
 /// one. Other charts fit any width.

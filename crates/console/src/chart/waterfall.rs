@@ -9,6 +9,7 @@ use kalends_recurrence::Instant;
 use super::{Label, ScreenWidth};
 use crate::format::{duration, fine_duration};
 use crate::mark::Mark;
+use crate::view::Elapsed;
 
 /// Width of a shortened wait.
 const WAIT_MAX: f64 = 104.0;
@@ -17,6 +18,8 @@ const WAITS_SHARE_MAX: f64 = 0.5;
 const BAR_MIN: f64 = 3.0;
 /// Space for the last label of the axis.
 const TICK_WIDTH: f64 = 48.0;
+/// Width of a character of a label, at most on average.
+const CHARACTER_WIDTH: f64 = 7.5;
 /// Distance of two labels of the axis.
 const TICK_DISTANCE: f64 = 72.0;
 
@@ -27,12 +30,36 @@ pub(crate) struct Attempt {
     pub(crate) ended: Instant,
     /// Whether it has not started.
     pub(crate) is_coming: bool,
+    pub(crate) in_flight: Option<InFlight>,
     /// DNS, connect, TLS, first byte; none were measured, or did not happen.
     pub(crate) phases: Vec<(Phase, Duration)>,
     /// Class of the colour of the outcome.
     pub(crate) class: &'static str,
     /// Outcome in a few words.
     pub(crate) text: String,
+}
+
+/// An attempt that has not ended.
+pub(crate) struct InFlight {
+    pub(crate) elapsed: Elapsed,
+    /// When it ends at the latest, if that is known.
+    pub(crate) timeout: Option<Instant>,
+}
+
+impl Attempt {
+    /// The end of its part of the axis.
+    fn end(&self) -> Instant {
+        let timeout = self.in_flight.as_ref().and_then(|attempt| attempt.timeout);
+        timeout.map_or(self.ended, |timeout| timeout.max(self.ended))
+    }
+
+    /// The outcome with the time that has passed.
+    fn summary(&self) -> String {
+        match &self.in_flight {
+            Some(attempt) => format!("{}: {} for {}", self.label, self.text, attempt.elapsed.text),
+            None => format!("{}: {}", self.label, self.text),
+        }
+    }
 }
 
 /// A phase of an attempt.
@@ -149,6 +176,9 @@ struct Bar {
     y: f64,
     wait: Option<Wait>,
     waited: Option<Label>,
+    /// The time that an attempt in flight has until its timeout.
+    rest: Option<Wait>,
+    elapsed: Option<Elapsed>,
     segments: Vec<Segment>,
     text: Label,
 }
@@ -175,11 +205,12 @@ impl Waterfall {
         let mut end = scheduled;
         for attempt in attempts {
             waits.push(attempt.started.since(end));
-            end = attempt.ended.max(end);
+            end = attempt.end().max(end);
         }
         let lengths: Vec<_> =
-            attempts.iter().map(|attempt| attempt.ended.since(attempt.started)).collect();
+            attempts.iter().map(|attempt| attempt.end().since(attempt.started)).collect();
         let scale = Scale::new(&waits, &lengths, geometry.right - geometry.left);
+        let tick_y = geometry.top(attempts.len()) - geometry.wait_line() + 20.0;
         let mut x = geometry.left;
         let (mut bars, mut ticks) = (Vec::new(), Vec::<Label>::new());
         for (index, (attempt, wait)) in attempts.iter().zip(&waits).enumerate() {
@@ -190,13 +221,12 @@ impl Waterfall {
             let from = x;
             x += scale.wait(*wait);
             let (at, width) = (x, scale.attempt(attempt.ended.since(attempt.started)));
-            x += width;
+            x += scale.attempt(attempt.end().since(attempt.started));
             let tick_x = at.min(geometry.width - TICK_WIDTH);
             let text = format!("+{}", fine_duration(attempt.started.since(scheduled)));
             let is_new = |tick: &Label| tick_x - tick.x >= TICK_DISTANCE && tick.text != text;
             if ticks.last().is_none_or(is_new) {
-                let y = geometry.top(attempts.len()) - geometry.wait_line() + 20.0;
-                ticks.push(Label { x: tick_x, y, text });
+                ticks.push(Label { x: tick_x, y: tick_y, text });
             }
             let verb = match (index, attempt.is_coming) {
                 (0, _) => "started after",
@@ -209,6 +239,15 @@ impl Waterfall {
                 y,
                 wait: (at - from >= 1.0).then(|| Wait { from, to: at, title: waited.clone() }),
                 waited: (index > 0 && !wait.is_zero()).then(|| geometry.waited(top, waited)),
+                rest: (x - at > width).then(|| Wait {
+                    from: at + width,
+                    to: x,
+                    title: format!(
+                        "timeout after {}",
+                        duration(attempt.end().since(attempt.started))
+                    ),
+                }),
+                elapsed: attempt.in_flight.as_ref().map(|attempt| attempt.elapsed.clone()),
                 segments: segments(attempt, at, width),
                 text: Label {
                     x: geometry.text.unwrap_or(x + 8.0),
@@ -217,9 +256,12 @@ impl Waterfall {
                 },
             });
         }
-        let took = duration(end.since(scheduled));
-        let texts: Vec<_> =
-            attempts.iter().map(|attempt| format!("{}: {}", attempt.label, attempt.text)).collect();
+        if let Some(last) = attempts.last() {
+            ticks.extend(end_tick(last, scheduled, x, tick_y, &ticks, &geometry));
+        }
+        let ended = attempts.iter().map(|attempt| attempt.ended).max().unwrap_or(scheduled);
+        let took = fine_duration(ended.since(scheduled));
+        let texts: Vec<_> = attempts.iter().map(Attempt::summary).collect();
         Waterfall {
             screen,
             height: geometry.top(attempts.len()) - geometry.wait_line() + 28.0,
@@ -231,6 +273,23 @@ impl Waterfall {
             geometry,
         }
     }
+}
+
+/// The label of the end of the axis, if there is space for it after the others.
+fn end_tick(
+    last: &Attempt,
+    scheduled: Instant,
+    x: f64,
+    y: f64,
+    ticks: &[Label],
+    geometry: &Geometry,
+) -> Option<Label> {
+    let is_timeout = last.end() > last.ended;
+    let time = fine_duration(last.end().since(scheduled));
+    let text = if is_timeout { format!("+{time} timeout") } else { format!("+{time}") };
+    let x = x.min(geometry.width - text.chars().count() as f64 * CHARACTER_WIDTH);
+    let is_new = |tick: &Label| x - tick.x >= TICK_DISTANCE && tick.text != text;
+    ticks.last().is_none_or(is_new).then_some(Label { x, y, text })
 }
 
 /// The outcomes of attempts, each once.
@@ -252,7 +311,7 @@ fn segments(attempt: &Attempt, x: f64, width: f64) -> Vec<Segment> {
     let phases = attempt.phases.iter().copied().chain([(Phase::Body, rest)]);
     let whole = whole.max(measured).as_secs_f64().max(f64::MIN_POSITIVE);
     if attempt.phases.is_empty() {
-        let title = format!("{}: {}", attempt.label, attempt.text);
+        let title = attempt.summary();
         return vec![Segment { x, width, class: attempt.class, opacity: 1.0, title }];
     }
     let mut at = x;
@@ -331,6 +390,7 @@ mod tests {
             started: at(start),
             ended: at(start + length),
             is_coming: false,
+            in_flight: None,
             phases: vec![],
             class: "f-ok",
             text: String::new(),
@@ -352,6 +412,38 @@ mod tests {
         let chart = chart(&[attempt(0, 400)]);
         assert_eq!(widths(&chart), [chart.geometry.right - chart.geometry.left]);
         assert!(!chart.is_shortened);
+    }
+
+    fn ticks(chart: &Waterfall) -> Vec<&str> {
+        chart.ticks.iter().map(|tick| tick.text.as_str()).collect()
+    }
+
+    #[test]
+    fn the_axis_has_a_label_at_both_ends() {
+        assert_eq!(ticks(&chart(&[attempt(0, 400)])), ["+0 ms", "+400 ms"]);
+    }
+
+    #[test]
+    fn the_axis_of_an_attempt_in_flight_ends_at_its_timeout() {
+        let running = |timeout: Option<&str>| {
+            let elapsed = Elapsed { since: START.to_owned(), text: "15 s".to_owned() };
+            let timeout = timeout.map(|at| at.parse().unwrap());
+            let in_flight = Some(InFlight { elapsed, timeout });
+            let text = "running".to_owned();
+            Attempt { in_flight, text, class: "f-run", ..attempt(0, 15_000) }
+        };
+        let known = chart(&[running(Some("2026-11-16T01:31:00Z"))]);
+        assert_eq!(ticks(&known), ["+0 ms", "+1 min timeout"]);
+        let width = known.geometry.right - known.geometry.left;
+        assert_eq!(widths(&known), [width / 4.0]);
+        let rest = known.bars[0].rest.as_ref().unwrap();
+        assert_eq!((rest.to, rest.title.as_str()), (known.geometry.right, "timeout after 1 min"));
+        assert!(known.summary.ends_with("Attempt: running for 15 s"), "{}", known.summary);
+        let unknown = chart(&[running(None)]);
+        assert_eq!(widths(&unknown), [width]);
+        assert!(unknown.bars[0].rest.is_none());
+        let late = chart(&[running(Some("2026-11-16T01:30:05Z"))]);
+        assert_eq!(widths(&late), [width]);
     }
 
     #[test]

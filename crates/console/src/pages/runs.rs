@@ -13,7 +13,7 @@ use crate::format::{duration, local};
 use crate::mark::Mark;
 use crate::message::summary;
 use crate::sentence::{Part, sentence};
-use crate::view::{PageRequest, Shared, Time, View};
+use crate::view::{Elapsed, PageRequest, Shared, Time, View};
 use crate::words;
 
 const PAGE_SIZE: usize = 50;
@@ -67,6 +67,8 @@ struct Row {
     finished: Option<Time>,
     attempts: String,
     took: String,
+    /// Time since the start of a run that has not ended.
+    elapsed: Option<Elapsed>,
     message: String,
     /// The message with its times in the zone of the page.
     sentence: Vec<Part>,
@@ -180,6 +182,7 @@ impl Row {
             .map_or(String::new(), |address| format!("{}jobs/{}", view.root, address.in_console()));
         let took = run.number("durationMilliseconds");
         let disposition = run.text("disposition");
+        let is_open = run.text("status") == "Running";
         let status = match run.text("status").as_str() {
             // Also while it waits to start or for a retry.
             "Running" => disposition.clone(),
@@ -203,9 +206,19 @@ impl Row {
             kind: run.text("kind"),
             scheduled: run.time("scheduledTime").map(|at| view.time(at)),
             finished: run.time("endTime").map(|at| view.time(at)),
-            attempts: run.text("attempts"),
+            attempts: attempts(run, &disposition),
+            elapsed: run.time("startTime").filter(|_| is_open).map(|at| view.elapsed(at)),
             took: took.map_or(String::new(), |took| duration(Duration::from_millis(took as u64))),
         }
+    }
+}
+
+/// The number of attempts of the job's own action, with the one in flight.
+fn attempts(run: &Value, disposition: &str) -> String {
+    let finished = run.text("attempts");
+    match disposition == "Running" && !run.has("errorAction") {
+        true => (run.integer("attempts") + 1).to_string(),
+        false => finished,
     }
 }
 
@@ -313,11 +326,17 @@ mod tests {
             json!({"collection": "c", "job": "j", "id": "/subscriptions/s/resourceGroups/g/providers\
                 /Microsoft.Scheduler/jobCollections/c/jobs/j", "scheduledTime":
                 "2026-11-16T01:30:00Z", "kind": "Scheduled", "status": "Running",
-                "disposition": disposition, "attempts": 1})
+                "startTime": "2026-11-16T11:59:18.5Z", "disposition": disposition, "attempts": 1})
         };
         let runs = json!({"value": [run("Running"), run("Retrying")], "nextLink": null});
         let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
-        for expected in ["Running</span>", "Retrying</span>"] {
+        let elapsed = "<span data-elapsed=\"2026-11-16T11:59:18.5Z\">41 s</span>";
+        for expected in [
+            "Running</span>",
+            "Retrying</span>",
+            &format!("<td class=\"number hide-phone\">2</td><td class=\"number nowrap\">{elapsed}"),
+            &format!("<td class=\"number hide-phone\">1</td><td class=\"number nowrap\">{elapsed}"),
+        ] {
             assert!(page.body.contains(expected), "{}", page.body);
         }
     }

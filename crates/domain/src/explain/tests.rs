@@ -129,7 +129,7 @@ fn attempts_of_the_error_action_are_not_those_of_the_occurrence() {
     let retried = "The error action is being retried: 1 of its attempts failed, attempt 2 is made at 2026-01-01T04:35:00Z.";
     case.check("", ExplainReason::Retrying, &format!("{main} after 3 attempts. {retried}"));
     let running = Case { runs: vec![in_error_action(true, 0)], history: vec![], ..case };
-    let sentence = format!("{main}. The error action is running: attempt 1, begun at");
+    let sentence = format!("{main}. The error action has been running since");
     running.check("04:00", ExplainReason::Running, &sentence);
     let mut held = running;
     held.job.switch = Switch::Disabled;

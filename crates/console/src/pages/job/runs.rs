@@ -13,7 +13,7 @@ use crate::format::duration;
 use crate::mark::Mark;
 use crate::message::summary;
 use crate::sentence::{Part, sentence};
-use crate::view::{PageRequest, Time, View};
+use crate::view::{Elapsed, PageRequest, Time, View};
 use crate::words;
 
 /// History entries of a page. Each is an attempt, so that there are fewer rows.
@@ -39,6 +39,8 @@ pub(super) struct Row {
     pub(super) lag: String,
     pub(super) attempts: String,
     pub(super) took: String,
+    /// Time since the start of a run that has not ended.
+    pub(super) elapsed: Option<Elapsed>,
     pub(super) message: String,
     /// The message with its times in the zone of the page.
     pub(super) sentence: Vec<Part>,
@@ -160,13 +162,20 @@ impl Row {
             (None, None) => String::new(),
         };
         let ran = || main().filter(|entry| entry.text("status") != "Postponed");
-        let attempts = ran().map(|entry| entry.integer("retryCount") + 1).max().unwrap_or(0);
+        let finished = ran().map(|entry| entry.integer("retryCount") + 1).max().unwrap_or(0);
+        let in_flight = occurrence.filter(|row| row.has("attemptTime"));
+        let is_own = |row: &&Value| row.text("actionName") != "ErrorAction";
+        let current = in_flight.filter(is_own).map_or(0, |row| row.integer("retryCount") + 1);
+        let attempts = finished.max(current);
         let is_complete = ran().any(|entry| entry.integer("retryCount") == 0);
         let started = ran().filter_map(|entry| entry.time("startTime")).min();
         let ended = group.entries.iter().filter_map(|entry| entry.time("endTime")).max();
         let lag = started.filter(|_| is_complete).map(|started| started.since(group.at));
+        let is_open = matches!(disposition.as_str(), "Running" | "Retrying");
+        let since = started.filter(|_| is_complete);
+        let since = since.or_else(|| in_flight?.time("attemptTime")).filter(|_| is_open);
         let took = match (started, ended, is_complete) {
-            (Some(started), Some(ended), true) => duration(ended.since(started)),
+            (Some(started), Some(ended), true) if !is_open => duration(ended.since(started)),
             _ => String::new(),
         };
         let message = newest.map(|entry| summary(&entry.text("message"))).unwrap_or_default();
@@ -184,6 +193,7 @@ impl Row {
             lag: lag.map(duration).unwrap_or_default(),
             attempts: if attempts == 0 { String::new() } else { attempts.to_string() },
             took,
+            elapsed: since.map(|since| view.elapsed(since)),
             sentence: sentence(&message, view),
             message,
             at: group.at,

@@ -106,6 +106,23 @@ async fn the_attempts_of_an_occurrence_are_one_row() {
 }
 
 #[tokio::test]
+async fn a_run_in_flight_has_its_attempt_and_the_time_since_its_start() {
+    let row = |disposition: &str, role: &str| {
+        json!({"scheduledTime": "2026-11-16T11:59:00Z", "count": 1, "cause": "Scheduled",
+            "disposition": disposition, "attemptTime": "2026-11-16T11:59:18Z", "actionName": role,
+            "retryCount": 0})
+    };
+    let tab = async |row: Value| {
+        let rows = json!({"value": [row], "nextLink": null});
+        page(&api("Running", "Enabled").with(&format!("{JOB}/occurrences"), rows), "").await
+    };
+    let body = tab(row("Running", "MainAction")).await;
+    let cells = "<td class=\"number hide-phone\">1</td><td class=\"number nowrap hide-phone\">\
+                 <span data-elapsed=\"2026-11-16T11:59:18Z\">42 s</span></td>";
+    assert!(body.contains(cells), "{body}");
+}
+
+#[tokio::test]
 async fn actions_are_those_that_the_caller_may_take() {
     let body = page(&api("Scheduled", "Enabled"), "").await;
     for action in ["/run\"", "/edit\"", "/skip\"", "Disable…", "Delete…"] {

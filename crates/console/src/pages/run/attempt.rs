@@ -120,6 +120,7 @@ impl AttemptEntry {
             started: self.started?,
             ended: self.ended?,
             is_coming: false,
+            in_flight: None,
             phases: self.phases.clone(),
             class: match self.mark {
                 Mark::Succeeded => "f-ok",

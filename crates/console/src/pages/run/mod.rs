@@ -3,6 +3,8 @@
 mod attempt;
 mod request;
 
+use std::time::Duration;
+
 use askama::Template;
 use kalends_recurrence::Instant;
 
@@ -14,12 +16,12 @@ use super::job::zone_of;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, ApiFailure, Json as _, read};
-use crate::chart::{Attempt, Responsive, Waterfall};
+use crate::chart::{Attempt, InFlight, Responsive, Waterfall};
 use crate::format::{count, counted, duration, fine_duration};
 use crate::mark::Mark;
 use crate::secrets::without_secrets;
 use crate::sentence::{Part, sentence};
-use crate::view::{Shared, Time, View};
+use crate::view::{Elapsed, Shared, Time, View};
 use crate::words;
 
 /// Reasons of explanations about times at which nothing was scheduled.
@@ -41,6 +43,8 @@ struct RunPage<'a> {
     mark: Mark,
     /// The outcome in words.
     outcome: String,
+    /// Time since the start of a run in flight.
+    elapsed: Option<Elapsed>,
     is_manual: bool,
     explanation: Vec<Part>,
     waterfall: Option<Responsive<Waterfall>>,
@@ -133,6 +137,12 @@ pub(super) async fn page(
     let key = row.text("idempotencyKey");
     let ran_error_action = attempts.iter().any(|attempt| !attempt.is_main);
     let mark = Mark::of_disposition(&disposition);
+    let ran = attempts.iter().filter(|attempt| !attempt.is_postponed);
+    let started = ran.filter_map(|attempt| attempt.started).min().or(row.time("attemptTime"));
+    let timeout = match row.has("attemptTime") {
+        true => timeout(&job, api).await,
+        false => None,
+    };
     let is_sent = !matches!(mark, Mark::Skipped | Mark::Disabled)
         || attempts.iter().any(|attempt| !attempt.is_postponed);
     let region = collection.unwrap_or_default().text("location");
@@ -163,11 +173,12 @@ pub(super) async fn page(
         scheduled: view.time(scheduled),
         mark,
         is_sent,
-        outcome: outcome(&disposition, &attempts),
+        outcome: outcome(&disposition, &attempts, &row),
+        elapsed: started.filter(|_| disposition == "Running").map(|at| view.elapsed(at)),
         is_manual: row.text("cause") == "Manual",
         // The response is below.
         explanation: sentence(text.split(" The last said: ").next().unwrap_or_default(), view),
-        waterfall: waterfall(scheduled, &attempts, &row, view),
+        waterfall: waterfall(scheduled, &attempts, &row, timeout, view),
         facts: facts(&row, &attempts, scheduled, generation, view),
         requests,
         changed,
@@ -178,6 +189,16 @@ pub(super) async fn page(
         view,
     };
     rendered(&page)
+}
+
+/// The timeout of an attempt: that of the job, or else that of the server.
+async fn timeout(job: &Value, api: &dyn Api) -> Option<Duration> {
+    let own = job.text("properties.timeout");
+    let text = match own.is_empty() {
+        true => read(api, "/api/node").await.ok()?.text("limits.attemptTimeout"),
+        false => own,
+    };
+    kalends_wire::parse_duration(&text)
 }
 
 /// The scheduled time of the newest run of a job that failed.
@@ -195,10 +216,13 @@ fn not_found(message: String) -> ApiFailure {
 }
 
 /// `Failed after 3 attempts; the error action succeeded`.
-fn outcome(disposition: &str, attempts: &[AttemptEntry]) -> String {
+fn outcome(disposition: &str, attempts: &[AttemptEntry], row: &Value) -> String {
     let ran = attempts.iter().filter(|attempt| attempt.is_main && !attempt.is_postponed).count();
     let after = match (disposition, ran) {
         ("Completed" | "Failed" | "Superseded", 2..) => format!(" after {ran} attempts"),
+        ("Running", 1..) if row.integer("retryCount") > 0 => {
+            format!(", attempt {}", row.integer("retryCount") + 1)
+        }
         ("Retrying", 1..) => format!(" after {}", counted(ran as u64, "attempt", "attempts")),
         _ => String::new(),
     };
@@ -214,6 +238,7 @@ fn waterfall(
     scheduled: Instant,
     attempts: &[AttemptEntry],
     row: &Value,
+    timeout: Option<Duration>,
     view: &View,
 ) -> Option<Responsive<Waterfall>> {
     // Attempts with their number, oldest first.
@@ -223,10 +248,15 @@ fn waterfall(
     let label = attempt::label(row.text("actionName") != "ErrorAction", retry);
     let end = bars.last().map_or(scheduled, |bar| bar.ended);
     if let Some(started) = row.time("attemptTime") {
+        let started = started.max(end).min(view.now);
         bars.push(Attempt {
             label,
-            started: started.max(end).min(view.now),
+            started,
             ended: view.now,
+            in_flight: Some(InFlight {
+                elapsed: view.elapsed(started),
+                timeout: timeout.map(|timeout| started.saturating_add(timeout)),
+            }),
             is_coming: false,
             phases: vec![],
             class: "f-run",
@@ -238,6 +268,7 @@ fn waterfall(
             label,
             started: next,
             ended: next,
+            in_flight: None,
             is_coming: true,
             phases: vec![],
             class: "f-faint",

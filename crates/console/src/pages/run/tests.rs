@@ -81,7 +81,25 @@ async fn a_skipped_occurrence_a_manual_run_and_one_in_flight_have_a_page() {
     running["retryCount"] = 1.into();
     let history = json!([entry(0, 0, "Failed", "MainAction", "")]);
     let body = page(api("Running", running, history)).await;
-    assert!(body.contains("Retry 1: running"), "{body}");
+    assert!(body.contains("Retry 1: running for 2 s"), "{body}");
+}
+
+#[tokio::test]
+async fn a_run_in_flight_says_for_how_long_and_until_when() {
+    let mut running = row("Running", "Scheduled");
+    running["attemptTime"] = "2026-11-16T11:59:18Z".into();
+    running["retryCount"] = 0.into();
+    let node = json!({"limits": {"attemptTimeout": "PT2M"}});
+    let api = || api("Running", running.clone(), json!([])).with("/api/node", node.clone());
+    let body = page(api()).await;
+    let elapsed = "for <span data-elapsed=\"2026-11-16T11:59:18Z\">42 s</span></span></p>";
+    assert!(body.contains(elapsed), "{body}");
+    assert!(body.contains("running for <tspan data-elapsed=\"2026-11-16T11:59:18Z\">42 s<"));
+    assert!(body.contains("<title>timeout after 2 min</title>"), "the default of the server");
+    let mut job = json!({"properties": {"state": "Enabled", "timeout": "PT10M"}});
+    job["properties"]["action"] = json!({"type": "Https", "request": {"uri": "https://a/"}});
+    let body = page(api().with(JOB, job)).await;
+    assert!(body.contains("<title>timeout after 10 min</title>"), "that of the job: {body}");
 }
 
 #[tokio::test]
