@@ -51,6 +51,8 @@ pub struct Explanation {
     pub sentence: String,
     /// Scheduled time of the occurrence that the explanation refers to, if any.
     pub occurrence: Option<Instant>,
+    /// Scheduled time of the run because of which the occurrence was skipped, if it is known.
+    pub blocked_by: Option<Instant>,
     /// The last occurrence of the schedule before that time.
     pub before: Option<Instant>,
     /// The first occurrence after that time; absent if the job is finished.
@@ -101,12 +103,14 @@ pub fn explain(input: ExplainInput<'_>) -> Explanation {
         Some(_) => (DST_NOTE_RANGE, DST_NOTE_RANGE),
         None => (Duration::ZERO, DST_NOTES_AHEAD),
     };
+    let is_skipped = reason == ExplainReason::SkippedOverlap;
     let dst_notes = input.rule.dst_notes(near.saturating_sub(behind), near.saturating_add(ahead));
     let rule = input.rule;
     Explanation {
         reason,
         sentence,
         occurrence,
+        blocked_by: occurrence.filter(|_| is_skipped).and_then(|at| input.run_during(at)),
         before: rule.last_at_or_before(occurrence.unwrap_or(near).previous_tick()),
         after: rule.next_after(occurrence.unwrap_or(near)).filter(|_| input.is_active()),
         notes: dst_notes.into_iter().map(|note| note.text).collect(),
@@ -413,6 +417,16 @@ impl ExplainInput<'_> {
     fn occurrence_at(&self, at: Instant) -> Option<Instant> {
         let found = self.rule.next_after(at.previous_tick()).filter(|&next| matches(at, next));
         found.or(self.job.due.filter(|&due| matches(at, due)))
+    }
+
+    /// The scheduled time of the run that was in flight or retrying at the time of an occurrence.
+    fn run_during(&self, at: Instant) -> Option<Instant> {
+        let open = self.runs.iter().map(|run| run.scheduled).filter(|scheduled| *scheduled < at);
+        let lasted = |entry: &&HistoryEntry| {
+            entry.status != AttemptStatus::Postponed && entry.expected < at && at <= entry.ended
+        };
+        let closed = self.history.iter().filter(lasted).map(|entry| entry.expected);
+        open.max().or_else(|| closed.max())
     }
 
     fn is_active(&self) -> bool {

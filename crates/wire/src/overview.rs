@@ -195,6 +195,8 @@ pub struct AttentionEntry {
     pub since: Option<Instant>,
     pub count: Option<u64>,
     pub message: String,
+    /// Message of the last failed attempt of a failing job.
+    pub last_message: Option<String>,
 }
 
 /// Serialises the list of what needs attention. `calculated_at` is absent before the first scan has
@@ -213,6 +215,7 @@ pub fn write_attention(
             .put("since", entry.since.map_or(Json::Null, Json::from))
             .put("count", entry.count.map_or(Json::Null, Json::from))
             .put("message", entry.message)
+            .put_some("lastMessage", entry.last_message)
     });
     ObjectBuilder::new()
         .put("calculatedAt", calculated_at.map_or(Json::Null, Json::from))

@@ -90,6 +90,7 @@ pub fn write_explanation<'a>(
         .put("reason", reason_text(explanation.reason))
         .put("explanation", &explanation.sentence)
         .put_some("occurrence", explanation.occurrence)
+        .put_some("blockedBy", explanation.blocked_by)
         .put_some("previousOccurrence", explanation.before)
         .put_some("nextOccurrence", explanation.after)
         .put("notes", list(explanation.notes.iter()))

@@ -12,6 +12,7 @@ use crate::api::{Api, Json as _, read};
 use crate::chart::{ExpectedLoad, NextHour, RunCounts};
 use crate::format::count;
 use crate::mark::Mark;
+use crate::message::summary;
 use crate::view::{PageRequest, Shared, Time, View};
 
 /// Entries of the list of what needs attention; the rest is behind a link.
@@ -50,6 +51,8 @@ struct Attention {
     name: String,
     href: String,
     message: String,
+    /// The last error of a failing job in one line; empty if it is not known.
+    error: String,
     since: Option<Time>,
     action: &'static str,
     action_href: String,
@@ -157,6 +160,11 @@ impl Attention {
             "Failing" => {
                 (Mark::Failed, "See the last failure", format!("{href}/runs/{LAST_FAILURE}"))
             }
+            "Stuck" => (
+                Mark::Running,
+                "See the run",
+                format!("{href}/runs/{}", encode(&entry.text("since"))),
+            ),
             "Overdue" => (Mark::Skipped, "Why?", href.clone()),
             "QuotaNear" => (Mark::Skipped, "See the quota", href.clone()),
             "CertificateExpiring" => (Mark::Skipped, "Replace it", format!("{href}/edit")),
@@ -168,6 +176,7 @@ impl Attention {
             name,
             href,
             message: entry.text("message"),
+            error: summary(&entry.text("lastMessage")),
             since: entry.time("since").map(|at| view.time(at)),
             action,
             action_href,
@@ -189,6 +198,30 @@ mod tests {
             .with("/api/pause", pause)
             .with("/api/expected-runs", json!({"buckets": buckets}));
         api.page("/").await.body
+    }
+
+    #[tokio::test]
+    async fn a_failing_job_shows_its_last_error_and_since_when_it_fails() {
+        let message =
+            "Http Action - Response from host 'a': 'BadGateway' Response Headers:  Body: ";
+        let entry = json!({"kind": "Failing", "collection": "c", "job": "j", "id": "x", "count": 4,
+            "since": "2026-11-16T11:00:00Z", "message": "The last 4 runs failed.",
+            "lastMessage": message});
+        let list = json!({"calculatedAt": "2026-11-16T11:59:58Z", "value": [entry]});
+        let page = FakeApi::of_owner().with("/api/attention", list).page("/").await.body;
+        assert!(page.contains(">The last 4 runs failed. 502 Bad Gateway from a <"), "{page}");
+        assert!(page.contains("data-relative>1 h ago</time>)"), "{page}");
+    }
+
+    #[tokio::test]
+    async fn a_stuck_job_leads_to_the_run_that_has_not_ended() {
+        let entry = json!({"kind": "Stuck", "collection": "c", "job": "j", "count": 9,
+            "id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Scheduler/jobCollections/c\
+                /jobs/j", "since": "2026-11-16T11:50:00Z", "message": "9 occurrences"});
+        let list = json!({"calculatedAt": "2026-11-16T11:59:58Z", "value": [entry]});
+        let page = FakeApi::of_owner().with("/api/attention", list).page("/").await.body;
+        let link = "jobs/c/j/runs/2026-11-16T11%3A50%3A00Z\">See the run<";
+        assert!(page.contains(link), "{page}");
     }
 
     #[tokio::test]

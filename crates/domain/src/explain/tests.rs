@@ -161,6 +161,21 @@ fn every_disposition_is_explained() {
 }
 
 #[test]
+fn an_occurrence_that_was_skipped_names_the_run_that_lasted_longer() {
+    let skipped = || Case::closed(Disposition::SkippedOverlap);
+    let blocked_by = |case: Case| case.explain(Some(at("04:00"))).blocked_by;
+    assert_eq!(blocked_by(skipped()), None);
+    let open = |hour| RunInFlight { scheduled: at(hour), ..run(true, 0, "02:00") };
+    let runs = vec![open("02:00"), open("04:20")];
+    assert_eq!(blocked_by(Case { runs, ..skipped() }), Some(at("02:00")));
+    let ended = |hour, end| HistoryEntry { expected: at(hour), ended: at(end), ..failed("x", 0) };
+    let history = vec![ended("03:00", "04:02"), ended("02:00", "03:59"), ended("04:10", "04:11")];
+    assert_eq!(blocked_by(Case { history: history.clone(), ..skipped() }), Some(at("03:00")));
+    let missed = Case { history, ..Case::closed(Disposition::Missed) };
+    assert_eq!(blocked_by(missed), None);
+}
+
+#[test]
 fn a_pause_is_explained_with_its_reason_author_and_times() {
     let pause = Pause::new(at("03:30"), Some(at("06:30")));
     let record = PauseRecord { pause, reason: "move of the data centre".into(), by: "ops".into() };

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::clocked_server::{ClockedServer, job_path};
 use crate::connection::Connection;
 use crate::oidc::now;
+use crate::target::{get as read, wait_for};
 use crate::test_server::TestServer;
 use crate::tokens::{code, collection, create, guarded, new, request_as};
 
@@ -91,4 +93,46 @@ fn invalid_spans_of_expected_runs_are_rejected() {
         let response = connection.request("GET", &format!("/api/expected-runs?{query}"), None);
         assert_eq!(code(&response), (400, "InvalidQueryParameter".into()), "{query}");
     }
+}
+
+#[test]
+fn failing_and_stuck_jobs_have_their_error_and_their_run() {
+    let Some(mut server) = ClockedServer::at("2026-11-16T12:00:00Z") else { return };
+    // The system completes the handshake; nobody reads the request.
+    let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("http://{}/", hanging.local_addr().unwrap());
+    let (first, every_minute) = ("2026-11-16T12:01:00Z", json!({"frequency": "Minute"}));
+    let slow = json!({"startTime": first, "recurrence": every_minute, "timeout": "PT30M"});
+    server.put_with("slow", &uri, slow);
+    server.put("fail", first, every_minute);
+    let mut expected: [Vec<String>; 2] = Default::default();
+    for minute in 1..=4 {
+        let now = format!("2026-11-16T12:{minute:02}:00Z");
+        server.set(&now);
+        let slow = if minute == 1 { "Running" } else { "SkippedOverlap" };
+        for (rows, (job, row)) in expected.iter_mut().zip([("slow", slow), ("fail", "Failed")]) {
+            rows.push(format!("{now} {row}"));
+            let rows: Vec<_> = rows.iter().map(String::as_str).collect();
+            server.rows_become(job, first, &now, &rows);
+        }
+    }
+    let mut list = Value::Null;
+    let found = wait_for(|| {
+        list = read(&mut server.connection, "/api/attention");
+        (list["value"].as_array().unwrap().len() == 2).then_some(())
+    });
+    assert!(found.is_some(), "{list}");
+    let entry = |index: usize, kind: &str, count: u64| {
+        let entry = &list["value"][index];
+        assert_eq!((&entry["kind"], &entry["count"]), (&json!(kind), &json!(count)), "{list}");
+        assert_eq!(entry["since"], first, "{list}");
+        entry
+    };
+    let message = entry(0, "Failing", 4)["lastMessage"].as_str().unwrap();
+    assert!(message.contains("'ServiceUnavailable'"), "{message}");
+    assert!(entry(1, "Stuck", 3).get("lastMessage").is_none(), "{list}");
+
+    let skipped = format!("{}&at=2026-11-16T12:03:00Z", job_path("slow", "/explain"));
+    let skipped = read(&mut server.connection, &skipped);
+    assert_eq!(skipped["blockedBy"], first, "{skipped}");
 }

@@ -12,6 +12,10 @@ const OVERDUE: Duration = Duration::from_secs(60);
 const DISABLED: Duration = Duration::from_secs(30 * 86_400);
 /// Time before the end of a certificate from which on it is listed.
 const CERTIFICATE: Duration = Duration::from_secs(30 * 86_400);
+/// Occurrences in a row that were skipped because of one run, from which on it is listed.
+const SKIPPED_MIN: u64 = 3;
+/// Occurrences of a job that are read to count them.
+pub(super) const SKIPPED_READ_MAX: usize = 20;
 /// Share of the quota of jobs from which on a collection is listed, in percent.
 const QUOTA_PERCENT: u64 = 90;
 
@@ -22,6 +26,8 @@ pub(crate) enum AttentionKind {
     Unreadable,
     /// The last runs failed.
     Failing,
+    /// The last occurrences were skipped because a run is still in flight or retrying.
+    Stuck,
     /// The next run is in the past.
     Overdue,
     /// A client certificate ends soon, or has ended.
@@ -38,9 +44,9 @@ pub(crate) struct Attention {
     pub(crate) kind: AttentionKind,
     /// `None` if it is about the collection.
     pub(crate) job: Option<JobKey>,
-    /// Scheduled time of the overdue run, end of the certificate, or last activity of a disabled job.
+    /// Scheduled time of the stuck or overdue run, end of the certificate, or last activity of a disabled job.
     pub(crate) at: Option<Instant>,
-    /// Failed runs in a row, or jobs of the collection.
+    /// Failed runs or skipped occurrences in a row, or jobs of the collection.
     pub(crate) count: u64,
     /// Jobs that the collection may have.
     pub(crate) max: u64,
@@ -57,6 +63,12 @@ impl Attention {
         let count = job.consecutive_failures;
         let failing = Attention { count, ..Attention::of_job(AttentionKind::Failing, job.job) };
         (is_enabled && count >= FAILING_MIN).then_some(failing)
+    }
+
+    /// Whether a run of a job keeps it from running.
+    pub(super) fn stuck(job: JobKey, run: Instant, skipped: u64) -> Option<Attention> {
+        let stuck = Attention::of_job(AttentionKind::Stuck, job);
+        (skipped >= SKIPPED_MIN).then_some(Attention { at: Some(run), count: skipped, ..stuck })
     }
 
     /// Whether the next run of a job of an enabled collection is late.
@@ -109,6 +121,12 @@ impl Attention {
                 "The definition of the job cannot be read; replace or delete the job.".to_owned()
             }
             AttentionKind::Failing => format!("The last {count} runs failed."),
+            AttentionKind::Stuck => {
+                let more = if *count >= SKIPPED_READ_MAX as u64 { " or more" } else { "" };
+                format!(
+                    "{count}{more} occurrences in a row were skipped: the run scheduled for {time} has not ended."
+                )
+            }
             AttentionKind::Overdue => format!("The run scheduled for {time} has not started."),
             AttentionKind::CertificateExpiring => match at.is_some_and(|at| at <= now) {
                 true => format!("The client certificate expired at {time}."),
@@ -127,7 +145,7 @@ impl Attention {
     /// When it began, if that is known.
     pub(crate) fn since(&self) -> Option<Instant> {
         match self.kind {
-            AttentionKind::Overdue | AttentionKind::DisabledLong => self.at,
+            AttentionKind::Stuck | AttentionKind::Overdue | AttentionKind::DisabledLong => self.at,
             _ => None,
         }
     }
@@ -139,6 +157,7 @@ impl AttentionKind {
         match self {
             AttentionKind::Unreadable => "Unreadable",
             AttentionKind::Failing => "Failing",
+            AttentionKind::Stuck => "Stuck",
             AttentionKind::Overdue => "Overdue",
             AttentionKind::CertificateExpiring => "CertificateExpiring",
             AttentionKind::QuotaNear => "QuotaNear",
@@ -183,6 +202,16 @@ mod tests {
         assert_eq!(failing(2, Switch::Enabled), None);
         assert_eq!(failing(3, Switch::Enabled).as_deref(), Some("The last 3 runs failed."));
         assert_eq!(failing(3, Switch::Disabled), None);
+    }
+
+    #[test]
+    fn a_run_is_stuck_from_the_third_skipped_occurrence_on() {
+        let stuck = |skipped| Attention::stuck(JobKey(1), at("2026-11-16T11:50:00Z"), skipped);
+        assert_eq!(stuck(2), None);
+        let rest = "occurrences in a row were skipped: the run scheduled for 2026-11-16T11:50:00Z has not ended.";
+        for (skipped, number) in [(3, "3"), (20, "20 or more")] {
+            assert_eq!(stuck(skipped).unwrap().message(at(NOW)), format!("{number} {rest}"));
+        }
     }
 
     #[test]

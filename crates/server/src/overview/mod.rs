@@ -9,13 +9,14 @@ mod background_scan;
 mod schedules;
 mod search_index;
 mod states;
+mod stuck_runs;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kalends_store::{EditedJob, StoreError};
 
-pub(crate) use attention::Attention;
+pub(crate) use attention::{Attention, AttentionKind};
 pub(crate) use schedules::{SchedulesSnapshot, align};
 pub(crate) use search_index::{CurrentIndex, INDEXED_JOBS_MIN};
 pub(crate) use states::{ATTENTION_MAX, CollectionOverview, StateCounts, StatesSnapshot};

@@ -17,6 +17,7 @@ use kalends_store::{
 use super::PAGE;
 use super::attention::Attention;
 use super::background_scan::Scanned;
+use super::stuck_runs;
 use crate::access::Caller;
 use crate::app::App;
 
@@ -107,11 +108,17 @@ impl CollectionOverview {
         true
     }
 
-    fn add(&mut self, ScannedState { job, created }: &ScannedState, now: Instant) {
+    fn add(
+        &mut self,
+        ScannedState { job, created }: &ScannedState,
+        stuck: Option<Attention>,
+        now: Instant,
+    ) {
         self.counts.add(job);
         self.counts.failing += u64::from(self.note(Attention::failing(job)));
         self.note(Attention::disabled_long(job, *created, now));
         if self.runs_jobs {
+            self.note(stuck.filter(|_| job.filter_state() == JobFilterState::Enabled));
             self.counts.overdue += u64::from(self.note(Attention::overdue(job, now)));
             let is_active = (job.switch, job.lifecycle) == (Switch::Enabled, Lifecycle::Active);
             let is_soon = job.due.is_some_and(|due| due <= now.saturating_add(HOUR));
@@ -173,6 +180,8 @@ pub(super) async fn scan(app: &App) -> Result<Scanned<StatesSnapshot>, StoreErro
     let places: HashMap<CollectionKey, usize> = places.collect();
     drop(summaries);
     let mut work = watch.elapsed();
+    let (stuck, work_on_runs) = stuck_runs::find(app, now).await?;
+    work += work_on_runs;
     let mut after = None;
     loop {
         let watch = Stopwatch::start();
@@ -181,7 +190,7 @@ pub(super) async fn scan(app: &App) -> Result<Scanned<StatesSnapshot>, StoreErro
             // A collection that was created or deleted meanwhile is left out.
             let place = places.get(&state.job.collection);
             if let Some(overview) = place.and_then(|place| collections.get_mut(*place)) {
-                overview.add(state, now);
+                overview.add(state, stuck.get(&state.job.job).copied(), now);
             }
         }
         let page = watch.elapsed();

@@ -13,6 +13,7 @@ mod history;
 mod job_draft;
 mod job_search;
 mod jobs;
+mod last_failures;
 mod me;
 mod metrics;
 mod node;

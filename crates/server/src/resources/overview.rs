@@ -15,12 +15,13 @@ use kalends_wire::{
 };
 
 use super::all_jobs::collection_label;
+use super::last_failures::{self, LastFailures};
 use super::{HandlerResult, RequestContext};
 use crate::access::Caller;
 use crate::app::App;
 use crate::overview::{
-    ATTENTION_MAX, Attention, CollectionOverview, Overview, SchedulesSnapshot, StateCounts,
-    StatesSnapshot, align,
+    ATTENTION_MAX, Attention, AttentionKind, CollectionOverview, Overview, SchedulesSnapshot,
+    StateCounts, StatesSnapshot, align,
 };
 use crate::request::invalid;
 use crate::response::{ApiError, ApiResponse};
@@ -31,6 +32,8 @@ const COLLECTIONS_MAX: usize = 1_000;
 const RUNNING_MAX: usize = 1_000;
 /// Collections that a bucket of expected runs names.
 const COLLECTIONS_NAMED_MAX: usize = 20;
+/// Failing jobs of the attention list whose last failures are read.
+const FAILURES_READ_MAX: usize = 50;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
@@ -140,7 +143,11 @@ pub(super) async fn attention(request: RequestContext) -> HandlerResult {
     entries.truncate(ATTENTION_MAX);
     let keys = entries.iter().filter_map(|(_, entry)| entry.job).collect();
     let names: HashMap<JobKey, _> = app.store.job_paths(keys).await?.into_iter().collect();
-    let write = |(path, entry): &(&CollectionPath, Attention)| {
+    let failing = entries.iter().filter(|(_, entry)| entry.kind == AttentionKind::Failing);
+    let failing = failing.filter_map(|(_, entry)| Some((entry.job?, entry.count)));
+    let mut failures_of =
+        last_failures::read(app, failing.take(FAILURES_READ_MAX).collect()).await?;
+    let mut write = |(path, entry): &(&CollectionPath, Attention)| {
         let collection = collection_label(app, path);
         let (job, id) = match entry.job {
             None => (None, collection_id(path)),
@@ -150,17 +157,21 @@ pub(super) async fn attention(request: RequestContext) -> HandlerResult {
                 (Some(path.job.to_string()), job_id(path))
             }
         };
+        let failures = entry.job.filter(|_| entry.kind == AttentionKind::Failing);
+        let failures = failures.and_then(|job| failures_of.remove(&job));
+        let LastFailures { since, message } = failures.unwrap_or_default();
         Some(AttentionEntry {
             kind: entry.kind.word(),
             collection,
             job,
             id,
-            since: entry.since(),
+            since: entry.since().or(since),
             count: (entry.count > 0).then_some(entry.count),
             message: entry.message(now),
+            last_message: message,
         })
     };
-    let shown: Vec<_> = entries.iter().filter_map(write).collect();
+    let shown: Vec<_> = entries.iter().filter_map(&mut write).collect();
     let calculated_at = states.map(|found| found.calculated_at);
     let more = count > ATTENTION_MAX as u64;
     Ok(ApiResponse::json(StatusCode::OK, &write_attention(calculated_at, shown, more)))

@@ -56,6 +56,8 @@ struct RunPage<'a> {
     /// Generation of the run, if the definition has changed since.
     changed: Option<Changed>,
     facts: Vec<Fact>,
+    /// The run because of which this occurrence was skipped.
+    blocked_by: Option<Link>,
     previous: Option<Link>,
     next: Option<Link>,
 }
@@ -182,6 +184,7 @@ pub(super) async fn page(
         facts: facts(&row, &attempts, scheduled, generation, view),
         requests,
         changed,
+        blocked_by: explanation.time("blockedBy").map(link),
         previous: explanation.time("previousOccurrence").map(link),
         next: explanation.time("nextOccurrence").filter(|at| *at <= view.now).map(link),
         attempts,

@@ -52,13 +52,14 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
     let history = json!([
         entry(40, 0, "Completed", "ErrorAction", "{\"a\":1}"),
         entry(20, 1, "Failed", "MainAction", HOSTILE),
-        entry(0, 0, "Failed", "MainAction", &"x".repeat(1_024)),
+        entry(0, 0, "Failed", "MainAction", &format!("{{\"b\":1,\"a\":\"{}", "x".repeat(1_013))),
     ]);
     let body = page(api("Failed", row("Failed", "Scheduled"), history)).await;
     assert!(body.contains("Failed after 2 attempts; the error action succeeded"), "{body}");
     for text in ["Attempt 1", "Retry 1", "Error action", "waited 19 s", "connect 100 ms"] {
         assert!(body.contains(text), "{text}");
     }
+    assert!(body.contains("{\n  &#34;b&#34;: 1,\n  &#34;a&#34;: &#34;xxx"), "also if it was cut");
     assert!(body.contains("the first 1,024 characters; history keeps no more"));
     assert!(body.contains("{\n  &#34;a&#34;: 1\n}"), "JSON has line breaks");
     assert!(body.contains("this run had generation 3, and this is the request of generation 5"));
@@ -73,6 +74,14 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
 async fn a_skipped_occurrence_a_manual_run_and_one_in_flight_have_a_page() {
     let body = page(api("SkippedOverlap", row("SkippedOverlap", "Scheduled"), json!([]))).await;
     assert!(body.contains("Skipped (overlap)"), "{body}");
+    assert!(!body.contains("See the run of"), "it is not known: {body}");
+    let explanation = json!({"reason": "SkippedOverlap", "explanation": "x", "job": {},
+        "occurrence": "2026-11-16T01:30:00Z", "blockedBy": "2026-11-16T01:00:00Z",
+        "occurrences": [row("SkippedOverlap", "Scheduled")], "history": []});
+    let skipped = api("SkippedOverlap", Value::Null, json!([]));
+    let body = page(skipped.with(&format!("{JOB}/explain"), explanation)).await;
+    let link = "jobs/c/j/runs/2026-11-16T01%3A00%3A00Z\">See the run of Mon 2026-11-16 01:00<";
+    assert!(body.contains(link), "{body}");
     let manual = json!([entry(0, 0, "Completed", "MainAction", "")]);
     let body = page(api("Completed", row("Completed", "Manual"), manual)).await;
     assert!(body.contains("Manual run of"), "{body}");
