@@ -11,6 +11,7 @@ mod chart;
 #[cfg(test)]
 mod fake_api;
 mod format;
+mod json_text;
 mod mark;
 mod message;
 mod note;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::api::Json as _;
 use crate::chart::{Attempt, Phase};
 use crate::format::{count, fine_duration};
+use crate::json_text::indented;
 use crate::mark::Mark;
 use crate::message::{BODY_CHARS_MAX, Response, summary};
 use crate::sentence::{Part, sentence};
@@ -94,7 +95,9 @@ impl AttemptEntry {
             },
             headers: response.as_ref().map(headers).unwrap_or_default(),
             body: match &response {
-                Some(response) => pretty(response.body),
+                Some(response) => {
+                    indented(response.body).unwrap_or_else(|| response.body.to_owned())
+                }
                 None if is_postponed => String::new(),
                 None => message.clone(),
             },
@@ -138,13 +141,6 @@ impl AttemptEntry {
 fn headers(response: &Response<'_>) -> String {
     let lines = response.headers.iter().map(|(name, value)| format!("{name}: {value}"));
     lines.collect::<Vec<_>>().join("\n")
-}
-
-/// JSON with line breaks; any other body as it is.
-fn pretty(body: &str) -> String {
-    let is_structure = body.trim_start().starts_with(['{', '[']);
-    let parsed = is_structure.then(|| serde_json::from_str(body).ok()).flatten();
-    parsed.map_or_else(|| body.to_owned(), |value: Value| value.pretty())
 }
 
 fn size(response: &Response<'_>) -> String {
