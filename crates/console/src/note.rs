@@ -1,17 +1,26 @@
 //! Notes: the reason that a user gave for an action, with the user and the time.
+use std::time::Duration;
+
+use kalends_recurrence::Instant;
 use serde_json::Value;
 
 use crate::address::{CollectionAddress, JobAddress, encode};
 use crate::api::{Api, Json as _, read};
+use crate::format::counted;
 use crate::view::{Time, View};
 
 /// Actions that enable or disable.
 const SWITCHED: [&str; 2] = ["Enabled", "Disabled"];
 
+/// Time between two notes that a user gives at once, at most.
+const GROUP_DISTANCE: Duration = Duration::from_secs(10);
+
 /// A note on an action.
 #[derive(Clone)]
 pub(crate) struct Note {
     pub(crate) time: Option<Time>,
+    at: Option<Instant>,
+    is_of_job: bool,
     /// `Disabled`, `Ran` and so on.
     pub(crate) action: String,
     pub(crate) text: String,
@@ -22,10 +31,55 @@ pub(crate) struct Note {
     pub(crate) href: String,
 }
 
+/// Notes on many jobs that a user gave at once.
+pub(crate) struct NoteGroup {
+    /// The newest one.
+    pub(crate) note: Note,
+    /// Time of the oldest one.
+    oldest: Option<Instant>,
+    jobs: u64,
+}
+
+impl NoteGroup {
+    /// Groups notes, which come newest first.
+    pub(crate) fn of(notes: Vec<Note>) -> Vec<NoteGroup> {
+        let mut groups: Vec<NoteGroup> = Vec::new();
+        for note in notes {
+            match groups.last_mut().filter(|group| group.has(&note)) {
+                Some(group) => {
+                    group.jobs += 1;
+                    group.oldest = note.at;
+                }
+                None => groups.push(NoteGroup { oldest: note.at, jobs: 1, note }),
+            }
+        }
+        groups
+    }
+
+    fn has(&self, other: &Note) -> bool {
+        let is_close = match (self.oldest, other.at) {
+            (Some(oldest), Some(at)) => oldest.since(at) <= GROUP_DISTANCE,
+            _ => false,
+        };
+        let key =
+            |note: &Note| (note.is_of_job, note.action.clone(), note.text.clone(), note.by.clone());
+        is_close && other.is_of_job && key(&self.note) == key(other)
+    }
+
+    /// `50 jobs`; empty for a single note.
+    pub(crate) fn jobs(&self) -> String {
+        match self.jobs {
+            1 => String::new(),
+            jobs => counted(jobs, "job", "jobs"),
+        }
+    }
+}
+
 impl Note {
     fn new(note: &Value, view: &View) -> Note {
         let id = note.text("resource");
         let job = JobAddress::of_id(&id, &view.default_group);
+        let is_of_job = job.is_some();
         let collection = CollectionAddress::of_id(&id, &view.default_group);
         let (subject, href) = match (job, collection) {
             (Some(job), _) => (
@@ -40,6 +94,8 @@ impl Note {
         };
         Note {
             time: note.time("time").map(|at| view.time(at)),
+            at: note.time("time"),
+            is_of_job,
             action: note.text("action"),
             text: note.text("note"),
             by: match note.text("byName") {

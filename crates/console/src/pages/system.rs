@@ -9,10 +9,12 @@ use super::{PageResult, rendered};
 use crate::api::{Api, Json as _, read};
 use crate::format::{bytes, count, duration, written_duration};
 use crate::mark::Mark;
-use crate::note::Note;
+use crate::note::{Note, NoteGroup};
 use crate::view::{Shared, Time, View};
 
-/// Notes at the end of the page.
+/// Notes that are read; a bulk operation gives one to each of its jobs.
+const NOTES_READ: usize = 100;
+/// Groups of notes at the end of the page.
 const NOTES_SHOWN: usize = 10;
 
 #[derive(Template)]
@@ -29,7 +31,7 @@ struct System<'a> {
     retention: Vec<Fact>,
     egress: &'static str,
     allowed: Vec<String>,
-    notes: Vec<Note>,
+    notes: Vec<NoteGroup>,
 }
 
 /// A state in words.
@@ -50,7 +52,7 @@ pub(super) async fn page(
 ) -> PageResult {
     view.share(shared.await);
     view.title = "System".to_owned();
-    let (node, notes) = tokio::join!(read(api, "/api/node"), Note::newest(NOTES_SHOWN, view, api));
+    let (node, notes) = tokio::join!(read(api, "/api/node"), Note::newest(NOTES_READ, view, api));
     let node = node?;
     let fact = |name, path: &str| Fact { name, value: node.text(path) };
     let number = |name, path: &str| Fact { name, value: count(node.integer(path)) };
@@ -92,7 +94,7 @@ pub(super) async fn page(
             _ => "Jobs may reach public addresses, and the listed destinations.",
         },
         allowed: node.list("egress.allow").iter().map(|rule| rule.text("")).collect(),
-        notes,
+        notes: NoteGroup::of(notes).into_iter().take(NOTES_SHOWN).collect(),
         view,
     };
     rendered(&page)
@@ -153,7 +155,34 @@ fn store(node: &Value) -> Line {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::fake_api::FakeApi;
+
+    #[tokio::test]
+    async fn a_note_on_many_jobs_is_shown_once() {
+        let note = |second: u32, job: &str, text: &str| {
+            let id = format!(
+                "/subscriptions/s/resourceGroups/g/providers/Microsoft.Scheduler\
+                /jobCollections/c/jobs/{job}"
+            );
+            json!({"time": format!("2026-11-16T11:00:{second:02}Z"), "action": "Disabled",
+                "note": text, "by": "ada", "resource": id})
+        };
+        let notes = [
+            note(50, "late", "moved"),
+            note(21, "a", "moved"),
+            note(20, "b", "moved"),
+            note(19, "c", "moved"),
+            note(18, "d", "other"),
+        ];
+        let api = FakeApi::of_owner().with("/api/node", json!({}));
+        let page = api.with("/api/notes", json!({"value": notes})).page("/system").await.body;
+        assert_eq!(page.matches("<div>moved</div>").count(), 2, "{page}");
+        assert!(page.contains("Disabled 3 jobs by ada"), "{page}");
+        assert!(page.contains(">c/late</a>") && page.contains(">c/d</a>"), "{page}");
+    }
 
     #[test]
     fn periods_are_in_words() {
