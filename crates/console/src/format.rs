@@ -61,24 +61,32 @@ pub(crate) fn hour_minute(at: Instant, zone: &Zone) -> String {
     local(at, zone).time().chars().take(5).collect()
 }
 
-/// `340 ms`, `1.2 s`, `3 min 4 s`.
-pub(crate) fn duration(duration: Duration) -> String {
-    let milliseconds = duration.as_millis();
-    match milliseconds {
-        0..1_000 => format!("{milliseconds} ms"),
-        1_000..60_000 => format!("{:.1} s", duration.as_secs_f64()),
-        _ => span(duration.as_secs()),
+/// `0.3 ms`, `340 ms`, `1.2 s`, `3 min 4 s`.
+pub(crate) fn duration(time: Duration) -> String {
+    match time.as_micros() {
+        0 if time.is_zero() => "0 ms".to_owned(),
+        0..50 => "<0.1 ms".to_owned(),
+        50..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
+        10_000..1_000_000 => format!("{} ms", time.as_millis()),
+        1_000_000..60_000_000 => format!("{:.1} s", time.as_secs_f64()),
+        _ => span(time.as_secs()),
     }
 }
 
 /// Like [`duration`], with two significant digits: `1.2 ms`, `15 s`.
 pub(crate) fn fine_duration(time: Duration) -> String {
     match time.as_micros() {
-        0 => "0 ms".to_owned(),
-        1..50 => "<0.1 ms".to_owned(),
-        50..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
         10_000_000..60_000_000 => format!("{:.0} s", time.as_secs_f64()),
         _ => duration(time),
+    }
+}
+
+/// A number of whole milliseconds; the rest was cut.
+pub(crate) fn milliseconds(milliseconds: u64) -> String {
+    match milliseconds {
+        0 => "<1 ms".to_owned(),
+        1..10 => format!("{milliseconds} ms"),
+        _ => duration(Duration::from_millis(milliseconds)),
     }
 }
 
@@ -146,10 +154,15 @@ mod tests {
     #[test]
     fn durations_have_the_unit_that_fits() {
         for (milliseconds, expected) in
-            [(0, "0 ms"), (999, "999 ms"), (1_200, "1.2 s"), (184_000, "3 min 4 s")]
+            [(0, "0 ms"), (4, "4.0 ms"), (999, "999 ms"), (1_200, "1.2 s"), (184_000, "3 min 4 s")]
         {
             assert_eq!(duration(Duration::from_millis(milliseconds)), expected);
         }
+        for (micros, expected) in [(1, "<0.1 ms"), (340, "0.3 ms")] {
+            let time = Duration::from_micros(micros);
+            assert_eq!((duration(time), fine_duration(time)), (expected.into(), expected.into()));
+        }
+        assert_eq!([0, 4, 1_200].map(super::milliseconds), ["<1 ms", "4 ms", "1.2 s"]);
     }
 
     #[test]

@@ -58,6 +58,19 @@ pub(crate) fn summary(message: &str) -> String {
     }
 }
 
+/// The message of an occurrence without its own scheduled time, which is beside it.
+pub(crate) fn without_own_time(message: String, scheduled: &str) -> String {
+    let rest =
+        message.strip_prefix("The occurrence of ").and_then(|rest| rest.strip_prefix(scheduled));
+    match rest.and_then(|rest| rest.strip_prefix(' ')) {
+        Some(rest) => {
+            let mut letters = rest.chars();
+            letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+        }
+        None => message,
+    }
+}
+
 /// `503 Service Unavailable` for `ServiceUnavailable`.
 fn status_text(name: &str) -> String {
     let status = status_of_name(name).and_then(|code| StatusCode::from_u16(code).ok());
@@ -97,6 +110,15 @@ mod tests {
         ] {
             assert_eq!(status_text(name), expected);
         }
+    }
+
+    #[test]
+    fn an_occurrence_does_not_repeat_its_own_time() {
+        let message = "The occurrence of 2026-11-16T01:30:00Z did not run.";
+        let short = |scheduled| without_own_time(message.to_owned(), scheduled);
+        assert_eq!(short("2026-11-16T01:30:00Z"), "Did not run.");
+        assert_eq!(short("2026-11-16T01:30:0"), message);
+        assert_eq!(short("2026-11-17T01:30:00Z"), message);
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
             (reason, Some(next), sentence)
         }
         (_, Some(next)) => {
-            let sentence = format!("No occurrence is due now; the next is that of {next}.");
+            let sentence = format!("No occurrence is due now. The next run is at {next}.");
             (ExplainReason::Upcoming, Some(next), sentence)
         }
         (_, None) => (ExplainReason::Finished, None, finished(input)),
@@ -442,7 +442,7 @@ fn matches(at: Instant, other: Instant) -> bool {
 /// Explains an occurrence to come that a user requested to skip.
 fn will_be_skipped(input: &ExplainInput<'_>, at: Instant) -> String {
     let next = match input.job.first_not_skipped(input.rule) {
-        Some(next) => format!(" The next that runs is that of {next}."),
+        Some(next) => format!(" The next run is at {next}."),
         None => " No further occurrence follows.".into(),
     };
     format!("The occurrence of {at} will be skipped, as a user requested.{next}")

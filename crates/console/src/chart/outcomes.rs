@@ -1,12 +1,10 @@
 //! The last runs of a job as a strip of marks, the newest at the right.
 
-use std::borrow::Cow;
-use std::time::Duration;
-
 use askama::Template;
 use serde::Deserialize;
+use std::borrow::Cow;
 
-use crate::format::{duration, push_date_time};
+use crate::format::{milliseconds, push_date_time};
 use crate::mark::Mark;
 use crate::view::View;
 
@@ -51,9 +49,9 @@ impl Outcomes {
             }
             title.push_str(": ");
             title.push_str(status);
-            if let Some(milliseconds) = outcome.duration_milliseconds {
+            if let Some(number) = outcome.duration_milliseconds {
                 title.push_str(", ");
-                title.push_str(&duration(Duration::from_millis(milliseconds)));
+                title.push_str(&milliseconds(number));
             }
             (Mark::of_run(status), title)
         });

@@ -1,17 +1,15 @@
 //! Jobs: search over all collections, tabs by state, actions on a selection.
 
-use std::borrow::Cow;
-use std::time::Duration;
-
 use askama::Template;
 use serde::Deserialize;
 use serde_json::Value;
+use std::borrow::Cow;
 
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, ApiFailure, Json as _, read, read_text};
 use crate::chart::{Outcome, Outcomes};
-use crate::format::{count, duration};
+use crate::format::{count, milliseconds};
 use crate::mark::Mark;
 use crate::sentence::{Part, sentence};
 use crate::view::{PageRequest, Shared, Time, View};
@@ -295,9 +293,10 @@ impl Row {
             success: statistics
                 .success_rate
                 .map_or_else(String::new, |rate| format!("{:.0} %", rate * 100.0)),
-            p95: statistics.duration.p95_milliseconds.map_or_else(String::new, |milliseconds| {
-                duration(Duration::from_millis(milliseconds as u64))
-            }),
+            p95: statistics
+                .duration
+                .p95_milliseconds
+                .map_or_else(String::new, |number| milliseconds(number as u64)),
             name,
             collection,
         }

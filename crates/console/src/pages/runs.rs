@@ -1,7 +1,5 @@
 //! Runs of all jobs, the last finished one first.
 
-use std::time::Duration;
-
 use askama::Template;
 use kalends_recurrence::Instant;
 use serde_json::Value;
@@ -9,9 +7,9 @@ use serde_json::Value;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, Json as _, read};
-use crate::format::{duration, local};
+use crate::format::{local, milliseconds};
 use crate::mark::Mark;
-use crate::message::summary;
+use crate::message::{summary, without_own_time};
 use crate::sentence::{Part, sentence};
 use crate::view::{Elapsed, PageRequest, Shared, Time, View};
 use crate::words;
@@ -191,7 +189,7 @@ impl Row {
         };
         let message = match summary(&run.text("message")) {
             message if message.is_empty() => words::disposition_reason(&disposition).to_owned(),
-            message => message,
+            message => without_own_time(message, &run.text("scheduledTime")),
         };
         Row {
             mark: Mark::of_run(&status),
@@ -208,7 +206,7 @@ impl Row {
             finished: run.time("endTime").map(|at| view.time(at)),
             attempts: attempts(run, &disposition),
             elapsed: run.time("startTime").filter(|_| is_open).map(|at| view.elapsed(at)),
-            took: took.map_or(String::new(), |took| duration(Duration::from_millis(took as u64))),
+            took: took.map_or(String::new(), |took| milliseconds(took as u64)),
         }
     }
 }
@@ -271,13 +269,13 @@ mod tests {
     #[tokio::test]
     async fn times_in_messages_are_shown_in_the_zone_of_the_page() {
         let message =
-            "The occurrence of 2026-11-16T01:30:00Z did not run because all jobs were paused.";
+            "The occurrence of 2026-11-15T01:30:00Z did not run because all jobs were paused.";
         let run = json!({"collection": "c", "job": "j", "id": "/subscriptions/s/resourceGroups/g\
             /providers/Microsoft.Scheduler/jobCollections/c/jobs/j", "scheduledTime":
             "2026-11-16T01:30:00Z", "kind": "Scheduled", "status": "Skipped", "message": message});
         let runs = json!({"value": [run], "nextLink": null});
         let page = FakeApi::of_owner().with("/api/runs", runs).page("/runs").await;
-        assert!(page.body.contains(">Mon 2026-11-16 01:30</time> did not run"), "{}", page.body);
+        assert!(page.body.contains(">Sun 2026-11-15 01:30</time> did not run"), "{}", page.body);
     }
 
     #[tokio::test]

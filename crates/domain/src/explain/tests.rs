@@ -198,7 +198,7 @@ fn an_occurrence_that_will_be_skipped_is_explained_with_the_next_that_runs() {
     let mut case = case();
     case.job.skip_until = Some(at("06:00"));
     let next = "will be skipped, as a user requested. \
-                The next that runs is that of 2026-01-01T07:00:00Z.";
+                The next run is at 2026-01-01T07:00:00Z.";
     case.check("", ExplainReason::WillBeSkipped, &format!("2026-01-01T05:00:00Z {next}"));
     case.check("06:00", ExplainReason::WillBeSkipped, &format!("2026-01-01T06:00:00Z {next}"));
     case.check("07:00", ExplainReason::Upcoming, "still to come");
@@ -275,7 +275,7 @@ fn a_run_that_waits_for_its_job_or_collection_says_so() {
 fn upcoming_occurrences_are_explained_with_what_prevents_them() {
     case().check("05:00", ExplainReason::Upcoming, "still to come");
     case().check("09:00", ExplainReason::Upcoming, "still to come");
-    case().check("", ExplainReason::Upcoming, "the next is that of 2026-01-01T05:00:00Z");
+    case().check("", ExplainReason::Upcoming, "The next run is at 2026-01-01T05:00:00Z");
     let late = Case::with(|job| job.now = at("05:30"));
     late.check("05:00", ExplainReason::Due, "about to run");
     late.check("", ExplainReason::Due, "about to run");

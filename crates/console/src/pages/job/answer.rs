@@ -62,12 +62,16 @@ fn heading(reason: &str, failures: u64, job: &Job<'_>) -> (&'static str, String)
         }
         ("Finished", _) => ("ok-edge", "It has finished"),
         ("Scheduled", 0) if !job.last().has("properties") => ("", "It has not run yet"),
-        ("Scheduled", 0) => ("ok-edge", "It runs as scheduled"),
-        ("Scheduled", 1) => ("fail-edge", "It runs as scheduled, and its last run failed"),
         ("Scheduled", failures) => {
-            let text =
-                format!("It runs as scheduled, and its last {} runs failed", count(failures));
-            return ("fail-edge", text);
+            let start = match job.ran_only_by_hand() {
+                true => "It has only run by hand so far",
+                false => "It runs as scheduled",
+            };
+            return match failures {
+                0 => ("ok-edge", start.to_owned()),
+                1 => ("fail-edge", format!("{start}, and its last run failed")),
+                more => ("fail-edge", format!("{start}, and its last {} runs failed", count(more))),
+            };
         }
         _ => ("", "State of the job"),
     };

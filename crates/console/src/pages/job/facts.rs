@@ -1,12 +1,10 @@
 //! Facts about a job and its runs so far.
 
-use serde_json::Value;
-use std::time::Duration;
-
 use super::Job;
 use crate::api::Json as _;
-use crate::format::{count, counted, duration, written_duration};
+use crate::format::{count, counted, milliseconds, written_duration};
 use crate::view::View;
+use serde_json::Value;
 
 /// A fact: a text, or a code with a text after it.
 pub(super) struct Fact {
@@ -95,7 +93,7 @@ fn counters(job: &Job<'_>) -> Vec<Fact> {
     let statistics = &job.statistics;
     let milliseconds = |name: &str| {
         let number = statistics.number(&format!("duration.{name}"))?;
-        Some(duration(Duration::from_millis(number as u64)))
+        Some(milliseconds(number as u64))
     };
     if let Some(rate) = statistics.number("successRate") {
         let of = match statistics.integer("runs") {

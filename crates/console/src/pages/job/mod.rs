@@ -177,6 +177,15 @@ impl<'a> Job<'a> {
         entries.iter().find(is_main).or(entries.first()).unwrap_or(&Value::Null)
     }
 
+    /// Whether all attempts of the newest page of the history are those of manual runs.
+    fn ran_only_by_hand(&self) -> bool {
+        let entries = self.history.as_ref().map_or(&[][..], |page| page.list("value"));
+        let is_manual = |entry: &Value| {
+            entry.has("properties.repeatCount") && entry.integer("properties.repeatCount") == 0
+        };
+        entries.iter().all(is_manual)
+    }
+
     fn created(&self) -> Option<Instant> {
         self.explanation.time("job.createdTime")
     }

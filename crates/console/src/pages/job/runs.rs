@@ -11,7 +11,7 @@ use crate::address::encode;
 use crate::api::{Api, ApiFailure, Json as _, read};
 use crate::format::duration;
 use crate::mark::Mark;
-use crate::message::summary;
+use crate::message::{summary, without_own_time};
 use crate::sentence::{Part, sentence};
 use crate::view::{Elapsed, PageRequest, Time, View};
 use crate::words;
@@ -179,6 +179,7 @@ impl Row {
             _ => String::new(),
         };
         let message = newest.map(|entry| summary(&entry.text("message"))).unwrap_or_default();
+        let message = without_own_time(message, &group.at.to_string());
         Row {
             mark: Mark::of_disposition(&disposition),
             status: words::disposition(&disposition).to_owned(),

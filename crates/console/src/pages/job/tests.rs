@@ -28,7 +28,7 @@ fn api(reason: &str, state: &str) -> FakeApi {
         "status": {"executionCount": 1_200, "failureCount": 3},
     }});
     let explanation = json!({
-        "reason": reason, "explanation": "The next is that of 2026-11-17T01:30:00Z.",
+        "reason": reason, "explanation": "The next run is at 2026-11-17T01:30:00Z.",
         "notes": ["On 2027-03-28 Europe/Berlin skips 02:00 to 03:00"],
         "job": {"createdTime": "2026-10-01T00:00:00Z", "generation": 3,
             "schedule": "At 02:30 every day, Europe/Berlin"},
@@ -86,6 +86,12 @@ async fn the_page_answers_why_the_job_is_not_running() {
         let heading = body.split_once("<h2>").and_then(|(_, rest)| rest.split_once("</h2>"));
         assert_eq!(heading.map(|(heading, _)| heading), Some(expected), "{reason} {state}");
     }
+    let mut manual = entry("2026-11-16T01:30:00Z", 0, "Completed", "MainAction");
+    manual["properties"]["repeatCount"] = 0.into();
+    let history = json!({"value": [manual], "nextLink": null});
+    let by_hand = api("Scheduled", "Enabled").with(&format!("{JOB}/history"), history);
+    let body = page(&by_hand, "").await;
+    assert!(body.contains("<h2>It has only run by hand so far</h2>"), "{body}");
     let body = page(&api("Scheduled", "Enabled"), "").await;
     // The time in the sentence is shown like the others, here in UTC.
     assert!(body.contains(">Tue 2026-11-17 01:30</time>."), "{body}");

@@ -307,7 +307,10 @@ fn facts(
         facts.push(Fact::time("Last attempt ended", view.time(ended.whole_second()), text));
     }
     if let Some(decided) = row.time("decidedTime").filter(|_| ended.is_none()) {
-        facts.push(Fact::time("Decided", view.time(decided.whole_second()), String::new()));
+        // The scheduler looks a moment ahead.
+        let is_early = decided < scheduled;
+        let text = if is_early { "shortly before the scheduled time" } else { "" };
+        facts.push(Fact::time("Decided", view.time(decided.whole_second()), text.to_owned()));
     }
     let cause = match row.text("cause").as_str() {
         "Manual" => "a manual run",

@@ -37,6 +37,8 @@ struct OwnHeader {
 pub(super) struct SentRequest {
     pub(super) title: &'static str,
     pub(super) text: String,
+    /// What the text leaves open; empty if nothing.
+    pub(super) note: &'static str,
     /// Empty if the action is no HTTP request.
     pub(super) curl: String,
     /// Name of the element with the command.
@@ -52,11 +54,17 @@ impl SentRequest {
             let message = message.iter().map(|name| action.text(&format!("{name}.message")));
             let message = message.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
             let text = format!("{}\n\n{message}", target(action));
-            return SentRequest { title, text, curl: String::new(), id };
+            return SentRequest { title, text, note: "", curl: String::new(), id };
         }
         let request = action.member("request");
         let own = of.own_headers();
-        SentRequest { title, text: text(request, &own), curl: curl(request, &own), id }
+        let note = match of.key.is_empty() {
+            true => {
+                "Its idempotency key is another one than that of the job's own action, and is not recorded."
+            }
+            false => "",
+        };
+        SentRequest { title, text: text(request, &own), note, curl: curl(request, &own), id }
     }
 }
 

@@ -67,6 +67,7 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
     assert!(!body.contains(HOSTILE) && body.contains("&#60;script&#62;alert(1)"));
     assert!(!body.contains("canary"), "no secret is shown");
     assert!(body.contains("Authorization: [masked]"));
+    assert_eq!(body.matches("Its idempotency key is another one").count(), 1, "{body}");
     assert!(body.contains("POST /alert HTTP/1.1"), "the request of the error action is shown");
 }
 
@@ -75,6 +76,10 @@ async fn a_skipped_occurrence_a_manual_run_and_one_in_flight_have_a_page() {
     let body = page(api("SkippedOverlap", row("SkippedOverlap", "Scheduled"), json!([]))).await;
     assert!(body.contains("Skipped (overlap)"), "{body}");
     assert!(!body.contains("See the run of"), "it is not known: {body}");
+    let mut decided = row("SkippedOverlap", "Scheduled");
+    decided["decidedTime"] = "2026-11-16T01:29:59.9Z".into();
+    let body = page(api("SkippedOverlap", decided, json!([]))).await;
+    assert!(body.contains("shortly before the scheduled time"), "{body}");
     let explanation = json!({"reason": "SkippedOverlap", "explanation": "x", "job": {},
         "occurrence": "2026-11-16T01:30:00Z", "blockedBy": "2026-11-16T01:00:00Z",
         "occurrences": [row("SkippedOverlap", "Scheduled")], "history": []});
