@@ -45,7 +45,7 @@ pub(crate) fn indented(text: &str) -> Option<String> {
     Some(writer.lines)
 }
 
-/// What may follow.
+/// The tokens that may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Value,
@@ -123,7 +123,7 @@ fn scalar_length(text: &str) -> Option<usize> {
 fn is_scalar(token: &str, is_cut: bool) -> bool {
     let is_word = |word: &&str| *word == token || (is_cut && word.starts_with(token));
     let is_number = |text: &str| serde_json::from_str::<serde_json::Number>(text).is_ok();
-    ["true", "false", "null"].iter().any(|word| is_word(word))
+    ["true", "false", "null"].iter().any(is_word)
         || is_number(token)
         || (is_cut && token.starts_with(|c: char| c == '-' || c.is_ascii_digit()))
 }

@@ -37,7 +37,7 @@ struct OwnHeader {
 pub(super) struct SentRequest {
     pub(super) title: &'static str,
     pub(super) text: String,
-    /// What the text leaves open; empty if nothing.
+    /// Explains a placeholder in the text; empty if there is none.
     pub(super) note: &'static str,
     /// Empty if the action is no HTTP request.
     pub(super) curl: String,
