@@ -332,8 +332,12 @@ mod tests {
         for expected in [
             "Running</span>",
             "Retrying</span>",
-            &format!("<td class=\"number hide-phone\">2</td><td class=\"number nowrap\">{elapsed}"),
-            &format!("<td class=\"number hide-phone\">1</td><td class=\"number nowrap\">{elapsed}"),
+            &format!(
+                "<td class=\"number hide-phone secondary\">2</td><td class=\"number nowrap\">{elapsed}"
+            ),
+            &format!(
+                "<td class=\"number hide-phone secondary\">1</td><td class=\"number nowrap\">{elapsed}"
+            ),
         ] {
             assert!(page.body.contains(expected), "{}", page.body);
         }
