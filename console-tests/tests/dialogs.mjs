@@ -126,7 +126,7 @@ test("a dialog about selected jobs names the first five, counts the others, and 
   await page.getByRole("button", { name: "Disable 7 jobs" }).click();
   await dialog.getByText("Show all 7 jobs").click();
   const preview = await dialog.locator(".preview").innerText();
-  assert.match(preview, /demo\/job-1\s+Enabled, next run in .*[^]*demo\/off\s+Disabled/, "each job with its present state");
+  assert.match(preview, /demo\/job-2\s+Enabled, next run in .*[^]*demo\/off\s+Disabled/, "each job with its present state");
   await window.checkAccessibility();
   await page.keyboard.press("Escape");
   await page.getByRole("checkbox", { name: "Select off" }).uncheck();
