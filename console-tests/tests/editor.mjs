@@ -6,9 +6,9 @@ import { eventually } from "../server.mjs";
 
 const JOB = "/api/collections/demo/jobs/nightly";
 
-/** The definition in the JSON field. */
+/** The definition in the JSON field, which is empty until the scripts of the page have run. */
 async function definition(page) {
-  return JSON.parse(await page.getByLabel("JSON").inputValue());
+  return JSON.parse(await eventually("a definition in the JSON field", () => page.getByLabel("JSON").inputValue()));
 }
 
 /** Waits for a text in the preview. */
