@@ -14,7 +14,7 @@ async function read(dialog) {
 }
 
 const NOTE = (hint) => [["Note (optional)", hint]];
-const COLLECTION_TEXT = "None of them starts until somebody enables the collection, not even by hand.";
+const COLLECTION_TEXT = "No job of demo starts until somebody enables the collection, not even by hand.";
 
 /** [page, button, dialog]: everything that asks before it acts on one job, one collection or all jobs. */
 const DIALOGS = [

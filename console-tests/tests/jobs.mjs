@@ -152,6 +152,27 @@ test("a job is found as it is shown, with its collection", async ({ start, open 
   assert.deepEqual(await page.locator("[data-row] .lead").allTextContents(), ["billing/export"]);
 });
 
+test("a collection of another resource group is named by its group", async ({ start, open }) => {
+  const server = await start();
+  const group = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/prod/providers/Microsoft.Scheduler/jobCollections";
+  await server.api("PUT", `${group}/c1`, { location: "local", properties: { sku: { name: "Standard" } } });
+  await server.api("PUT", `${group}/c1/jobs/j1`, { properties: { startTime: "2099-01-01T00:00:00Z", action: { type: "Http", request: { method: "GET", uri: `${server.echo}/200` } } } });
+  const window = await open(server);
+  const { page } = window;
+  await window.go("jobs");
+  assert.deepEqual(await page.locator("[data-row] .lead").allTextContents(), ["prod/c1/j1"]);
+  await eventually("the collection in the filter", async () => {
+    await page.reload();
+    return (await page.getByLabel("Collection").locator("option").allTextContents()).includes("prod/c1");
+  });
+  await page.getByLabel("Collection").selectOption({ label: "prod/c1" });
+  await page.waitForURL(/collection=/);
+  await page.locator("[data-row] .lead").getByText("j1").waitFor();
+  await window.go("collections");
+  await page.getByRole("link", { name: "prod/c1", exact: true }).click();
+  await page.getByRole("heading", { name: "c1" }).waitFor();
+});
+
 test("the list shows which jobs do not run because of their collection or of a pause", async ({ start, open }) => {
   const server = await start();
   for (const collection of ["billing", "web"]) await server.job("export", { collection });

@@ -168,3 +168,18 @@ test("Enter and Escape leave the search, and keep what was typed", async ({ star
   await page.keyboard.press("Enter");
   await page.waitForURL(`${server.url}/jobs/demo/report`);
 });
+
+test("the current row stays the same job when an update puts another job before it", async ({ start, open }) => {
+  const server = await start();
+  for (const name of ["b", "c"]) await server.job(name);
+  const window = await open(server);
+  const { page } = window;
+  const current = () => page.locator("[data-row].current .name").innerText();
+  await window.go("jobs");
+  await page.keyboard.press("j");
+  assert.equal(await current(), "b");
+  await server.job("a");
+  await server.run("a");
+  await page.locator("[data-row] .name", { hasText: /^a$/ }).waitFor();
+  assert.equal(await current(), "b");
+});

@@ -60,6 +60,10 @@ test("a run says that the definition of its job has changed since", async ({ sta
   await page.reload();
   await changed.waitFor();
   await window.checkAccessibility();
+  const request = page.locator("pre", { hasText: "/201" }).first();
+  assert.ok(await request.isHidden(), "the run did not send the present request");
+  await page.getByText("Request of the present definition, generation 2").click();
+  assert.ok(await request.isVisible());
 });
 
 test("a run in flight says for how long it has been running", async (tools) => {

@@ -76,3 +76,24 @@ test("the preview of the editor shows times in the zone of the schedule and in U
     page.on("dialog", (question) => question.accept());
   }
 });
+
+test("a job that runs once in a DST gap runs after it, and a time that occurs twice is explained", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server, { zone: "Europe/Berlin" });
+  window.expect(/400/);
+  const { page } = window;
+  const { day } = springForward();
+  await window.go("new-job");
+  await page.getByLabel("Name", { exact: true }).fill("once");
+  await page.getByLabel("Collection").fill("demo");
+  await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+  await page.getByRole("button", { name: "Once" }).click();
+  const start_ = page.getByLabel("Start at");
+  await start_.fill(`${day}T02:30`);
+  await page.locator("[data-preview] .sentence").getByText(`Sun ${day} 03:30`).waitFor();
+  assert.equal(JSON.parse(await page.getByLabel("JSON").inputValue()).properties.startTime, `${day}T03:30:00+02:00`);
+  await start_.fill("2027-10-31T02:30");
+  await page.getByText("02:30 occurs twice on this day; the first time is meant").waitFor();
+  await page.locator("[data-preview] .sentence time[datetime='2027-10-31T00:30:00Z']").waitFor();
+  page.on("dialog", (question) => question.accept());
+});

@@ -103,6 +103,13 @@ async function pauseEverything() {
   if (await attempt(() => send("POST", "/api/pause", { body }))) location.reload();
 }
 
+/** Completes commands of the client for a server at another address than its default. */
+function showServerFlag() {
+  const server = new URL(document.documentElement.dataset.root, location.href).href.replace(/\/$/, "");
+  const text = server === "http://127.0.0.1:8080" ? "" : ` --server ${server}`;
+  for (const flag of document.querySelectorAll("[data-server-flag]")) flag.textContent = text;
+}
+
 /** Three jobs that show a success, a slow run and a failure with retry and error action. */
 async function createDemo(button) {
   const echo = button.dataset.echo;
@@ -155,5 +162,7 @@ copy.start();
 signIn.start();
 if (document.querySelector("[data-connection]")) live.start();
 tellWaiting();
+showServerFlag();
+document.addEventListener("live:replaced", showServerFlag);
 tick();
 setInterval(tick, 1000);

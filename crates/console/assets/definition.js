@@ -160,7 +160,10 @@ const KINDS = {
       const wall = shown.length === 16 ? `${shown}:00` : shown;
       if (get(definition, "recurrence.timeZone") !== undefined) return wall;
       const at = instantOf(wall, zone);
-      return Number.isNaN(at) ? shown : `${wall}${offsetText(at, zone)}`;
+      if (Number.isNaN(at)) return shown;
+      // A time in a DST gap moves forward by its length.
+      const real = wallTime(at, zone);
+      return `${real.length === 16 ? `${real}:00` : real}${offsetText(at, zone)}`;
     },
   },
   utc: {

@@ -7,7 +7,7 @@ import { placeOf, textAtField } from "./errors.js";
 import { showPreview } from "./preview.js";
 import { keepPageAtSessionEnd, send, sendForHeaders } from "./request.js";
 import { showTestRun } from "./test-run.js";
-import { isZone } from "./time.js";
+import { isRepeated, isZone } from "./time.js";
 
 /** Time without typing after which a preview is fetched. */
 const QUIET = 300;
@@ -154,7 +154,8 @@ function showZone(except) {
   one("[data-zone-hint]").textContent = option ? `Now UTC${option.textContent}` : shown === "UTC" ? "Now UTC+00:00" : "";
   const isImmediate = isNew && definitions.get(state.definition, "startTime") === undefined;
   const hint = isOnce ? (isImmediate ? "Empty: at once" : "") : "The schedule is counted from here";
-  one("[data-start-hint]").textContent = hint;
+  const start = definitions.fieldText(state.definition, "startTime", "time", { zone: state.zone });
+  one("[data-start-hint]").textContent = start && isZone(shown) && isRepeated(start, shown) ? `${start.slice(11)} occurs twice on this day; the first time is meant` : hint;
 }
 
 function showParts() {
@@ -538,11 +539,16 @@ function currentResource() {
   return resource(one("[data-collection]").value.trim(), one("[data-name]").value.trim());
 }
 
+/** A collection that the caller can read, for the preview of a job without one. */
+function anyCollection() {
+  return one("#collections option")?.value ?? "default";
+}
+
 /** A new job can be previewed before it has a valid name. */
 function previewResource() {
   if (!isNew) return form.dataset.resource;
   const [collection, name] = ["[data-collection]", "[data-name]"].map((selector) => one(selector).value.trim());
-  return resource(isCollection(collection) ? collection : "default", NAME.test(name) ? name : "new-job-without-name");
+  return resource(isCollection(collection) ? collection : anyCollection(), NAME.test(name) ? name : "new-job-without-name");
 }
 
 function isCollection(text) {
@@ -778,11 +784,13 @@ async function start() {
       Object.assign(state, { base: definition, etag, nextRun });
     }
   } catch (error) {
+    form.dataset.ready = "";
     return showProblems([error.message]);
   }
   state.definition = state.base;
   showJson();
   showForm();
+  form.dataset.ready = "";
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
   form.addEventListener("click", onClick);

@@ -31,7 +31,7 @@ function selectedRows() {
 }
 
 function jobs(count) {
-  return count === 1 ? "1 job" : `${count} jobs`;
+  return count === 1 ? "1 job" : `${count.toLocaleString("en")} jobs`;
 }
 
 function showSelection() {
@@ -53,12 +53,13 @@ function showSelection() {
     all.checked = rows > 0 && rows === boxes.length;
     all.indeterminate = rows > 0 && rows < boxes.length;
   }
-  const offer = document.querySelector("[data-matching]");
-  if (offer) {
-    offer.hidden = rows === 0 || rows < boxes.length;
-    offer.querySelector("button").hidden = matching !== null;
-    offer.querySelector("span").textContent = matching ? matching.text : "";
-  }
+  const offer = document.querySelector("[data-matching-offer]");
+  const shown = bar.querySelector("[data-matching]");
+  shown.hidden = !offer || rows === 0 || rows < boxes.length;
+  const button = shown.querySelector("button");
+  button.hidden = matching !== null;
+  button.textContent = offer?.textContent ?? "";
+  shown.querySelector("span").textContent = matching ? matching.text : "";
 }
 
 /** The path of a job in the API, from its id. */

@@ -58,7 +58,7 @@ function isInUse(region) {
 function content(region) {
   const copy = region.cloneNode(true);
   for (const mark of copy.querySelectorAll(".pointed")) asLoaded(mark);
-  for (const time of copy.querySelectorAll("time[data-relative], [data-elapsed]")) time.textContent = "";
+  for (const time of copy.querySelectorAll("time[data-relative], [data-elapsed], [data-server-flag]")) time.textContent = "";
   for (const details of copy.querySelectorAll("details")) details.open = false;
   for (const row of copy.querySelectorAll("[data-row]")) {
     row.removeAttribute("aria-selected");
@@ -75,6 +75,12 @@ function isSame(element, other) {
   return action(element) === action(other);
 }
 
+/** The row of another version of a list that shows the same. */
+function rowLike(list, row) {
+  const href = (row) => row.querySelector("[data-open]")?.getAttribute("href");
+  return [...list.querySelectorAll("[data-row]")].find((other) => href(other) === href(row));
+}
+
 /** Opens in a new version of a region what the user has open, and closes what the user has closed. */
 function keepOpen(region, fresh) {
   const title = (details) => details.querySelector("summary").textContent;
@@ -85,13 +91,13 @@ function keepOpen(region, fresh) {
 function replace(region, fresh) {
   const focused = region.contains(document.activeElement) ? document.activeElement : null;
   const focusable = "a, button, input, select, [tabindex]";
-  const current = [...region.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("current"));
+  const current = region.querySelector("[data-row].current");
   const adopted = document.adoptNode(fresh);
   keepOpen(region, adopted);
   region.replaceWith(adopted);
   // By its action, not by its position: where "Skip next" was may now be "Delete".
   if (focused) [...adopted.querySelectorAll(focusable)].find((element) => isSame(element, focused))?.focus({ preventScroll: true });
-  if (current >= 0) adopted.querySelectorAll("[data-row]")[current]?.classList.add("current");
+  if (current) rowLike(adopted, current)?.classList.add("current");
   adopted.dispatchEvent(new CustomEvent("live:replaced", { bubbles: true }));
 }
 

@@ -84,6 +84,12 @@ export function instantOf(wall, zone) {
   return before;
 }
 
+/** Whether a wall time occurs twice in a zone, at the end of DST. */
+export function isRepeated(wall, zone) {
+  const first = instantOf(wall, zone);
+  return !Number.isNaN(first) && [1800000, 3600000].some((later) => wallTime(first + later, zone) === wallTime(first, zone));
+}
+
 /** `+01:00`, `Z` */
 export function offsetText(at, zone) {
   const minutes = Math.round(offset(at, zone) / 60000);

@@ -65,6 +65,14 @@ impl CollectionAddress {
         Some(CollectionAddress { group, collection: (*collection).to_owned() })
     }
 
+    /// The name, with that of a resource group other than the default one: `c`, `group/c`.
+    pub(crate) fn label(&self) -> String {
+        match &self.group {
+            None => self.collection.clone(),
+            Some(Group { group, .. }) => format!("{group}/{}", self.collection),
+        }
+    }
+
     /// The path below `jobs/` or `collections/` in the console.
     pub(crate) fn in_console(&self) -> String {
         let mut path = String::new();

@@ -67,8 +67,8 @@ pub(crate) fn duration(time: Duration) -> String {
         0 if time.is_zero() => "0 ms".to_owned(),
         0..50 => "<0.1 ms".to_owned(),
         50..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
-        10_000..1_000_000 => format!("{} ms", time.as_millis()),
-        1_000_000..60_000_000 => format!("{:.1} s", time.as_secs_f64()),
+        10_000..999_500 => format!("{:.0} ms", time.as_secs_f64() * 1_000.0),
+        999_500..60_000_000 => format!("{:.1} s", time.as_secs_f64()),
         _ => span(time.as_secs()),
     }
 }
@@ -81,12 +81,11 @@ pub(crate) fn fine_duration(time: Duration) -> String {
     }
 }
 
-/// A number of whole milliseconds; the rest was cut.
-pub(crate) fn milliseconds(milliseconds: u64) -> String {
-    match milliseconds {
-        0 => "<1 ms".to_owned(),
-        1..10 => format!("{milliseconds} ms"),
-        _ => duration(Duration::from_millis(milliseconds)),
+/// A duration of the API in milliseconds, rounded to tenths at least.
+pub(crate) fn milliseconds(milliseconds: f64) -> String {
+    match Duration::try_from_secs_f64(milliseconds / 1_000.0) {
+        Ok(Duration::ZERO) => "<0.1 ms".to_owned(),
+        time => duration(time.unwrap_or_default()),
     }
 }
 
@@ -162,7 +161,10 @@ mod tests {
             let time = Duration::from_micros(micros);
             assert_eq!((duration(time), fine_duration(time)), (expected.into(), expected.into()));
         }
-        assert_eq!([0, 4, 1_200].map(super::milliseconds), ["<1 ms", "4 ms", "1.2 s"]);
+        assert_eq!(duration(Duration::from_micros(999_800)), "1.0 s");
+        assert_eq!(duration(Duration::from_micros(14_700)), "15 ms");
+        let texts = [0.0, 0.1, 1.7, 2.0, 12.0, 1_200.0].map(super::milliseconds);
+        assert_eq!(texts, ["<0.1 ms", "0.1 ms", "1.7 ms", "2.0 ms", "12 ms", "1.2 s"]);
     }
 
     #[test]

@@ -133,6 +133,10 @@ fn explain_now(input: &ExplainInput<'_>) -> Finding {
             let would = next.map_or_else(String::new, |next| {
                 format!(" If it were enabled, it would run next at {next}.")
             });
+            let would = match input.pause.filter(|record| record.pause.is_active(now)) {
+                None => would,
+                Some(_) => format!(" {}", paused(input)),
+            };
             (ExplainReason::JobDisabled, next, format!("The job is disabled.{would}"))
         }
         (OccurrenceState::CollectionDisabled, next) => {

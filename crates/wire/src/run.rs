@@ -187,6 +187,12 @@ fn status_text(status: RunStatus) -> &'static str {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Milliseconds, rounded; short durations with tenths.
+fn milliseconds(duration: Duration) -> Json<'static> {
+    let tenths = (duration.as_secs_f64() * 10_000.0).round();
+    let rounded = if tenths < 100.0 { tenths / 10.0 } else { (tenths / 10.0).round() };
+    Json::Number(match rounded.fract() == 0.0 {
+        true => Number::Integer(rounded as i64),
+        false => Number::Other(rounded),
+    })
 }

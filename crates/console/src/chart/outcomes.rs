@@ -35,7 +35,7 @@ pub(crate) struct Outcome<'a> {
     status: Cow<'a, str>,
     #[serde(borrow)]
     scheduled_time: Cow<'a, str>,
-    duration_milliseconds: Option<u64>,
+    duration_milliseconds: Option<f64>,
 }
 
 impl Outcomes {

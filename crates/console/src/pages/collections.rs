@@ -105,8 +105,9 @@ impl Row {
         let jobs = row.integer("jobs");
         let max = row.integer("maxJobs");
         let state = row.text("state");
+        let name = address.as_ref().map(CollectionAddress::label);
         Row {
-            name: row.text("collection"),
+            name: name.unwrap_or_else(|| row.text("collection")),
             href: address.as_ref().map_or(String::new(), |address| {
                 format!("{}collections/{}", view.root, address.in_console())
             }),

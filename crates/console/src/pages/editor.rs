@@ -158,7 +158,10 @@ pub(super) async fn page(
     };
     let collection = match job.or(source.as_ref()) {
         Some(job) => job.collection.in_console(),
-        None => request.parameter("collection"),
+        None => match (request.parameter("collection"), collections.as_slice()) {
+            (named, [only]) if named.is_empty() => only.clone(),
+            (named, _) => named,
+        },
     };
     let page_of = |job: &JobAddress| format!("{}jobs/{}", view.root, job.in_console());
     let editor = Editor {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 
 use super::{PageResult, rendered};
-use crate::address::{JobAddress, encode};
+use crate::address::{CollectionAddress, JobAddress, encode};
 use crate::api::{Api, ApiFailure, Json as _, read, read_text};
 use crate::chart::{Outcome, Outcomes};
 use crate::format::{count, milliseconds};
@@ -27,7 +27,7 @@ struct Jobs<'a> {
     view: &'a View,
     filter: Filter,
     tabs: Vec<Tab>,
-    collections: Vec<String>,
+    collections: Vec<CollectionOption>,
     rows: Vec<Row>,
     /// A page that is not full ends where the search ended early.
     next_page: Option<String>,
@@ -181,6 +181,7 @@ pub(super) async fn page(
     let jobs = JobList::parse(&jobs)?;
     let all = Count::new(jobs.counts.member("all"));
     let is_counted = all != Count::AtLeast;
+    let has_many = all == Count::Many;
     let state = if filter.state.is_empty() { "all" } else { &filter.state };
     let counted = jobs.counts.member(&state.to_ascii_lowercase());
     let select_matching = Count::new(counted).offer(counted.integer("count"));
@@ -188,7 +189,7 @@ pub(super) async fn page(
         let counted = jobs.counts.member(member);
         Tab {
             name,
-            count: Count::new(counted).text(counted.integer("count")),
+            count: Count::new(counted).text(counted.integer("count"), has_many),
             href: format!("?{}", filter.query(state)),
             is_current: filter.state.eq_ignore_ascii_case(state),
         }
@@ -207,7 +208,7 @@ pub(super) async fn page(
     let rows: Vec<_> = jobs.value.iter().map(|job| Row::new(job, view)).collect();
     let page = Jobs {
         tabs,
-        collections: collections.iter().map(|collection| collection.text("collection")).collect(),
+        collections: collections.iter().map(|row| CollectionOption::new(row, view)).collect(),
         next_page,
         is_full: rows.len() == PAGE_SIZE,
         rows,
@@ -218,6 +219,23 @@ pub(super) async fn page(
         view,
     };
     rendered(&page)
+}
+
+/// A collection in a filter.
+pub(super) struct CollectionOption {
+    /// Its name in the default group, otherwise its id.
+    pub(super) value: String,
+    pub(super) label: String,
+}
+
+impl CollectionOption {
+    /// From a collection of the overview.
+    pub(super) fn new(row: &Value, view: &View) -> CollectionOption {
+        let value = row.text("collection");
+        let address = CollectionAddress::of_id(&row.text("id"), &view.default_group);
+        let label = address.map_or_else(|| value.clone(), |address| address.label());
+        CollectionOption { value, label }
+    }
 }
 
 /// How far a number of jobs was counted.
@@ -241,9 +259,11 @@ impl Count {
         }
     }
 
-    /// The number in a tab; none before it is known.
-    fn text(self, number: u64) -> String {
+    /// The number in a tab; none before it is known. Among many matches, those in one state may not
+    /// be counted to the end.
+    fn text(self, number: u64, has_many: bool) -> String {
         match self {
+            Count::AtLeast if has_many && number > 0 => format!("{}+", count(number)),
             Count::Unknown | Count::AtLeast => String::new(),
             Count::Exact => count(number),
             Count::Many => format!("{}+", count(number)),
@@ -266,7 +286,7 @@ impl Row {
     pub(super) fn new(job: &ListedJob<'_>, view: &View) -> Row {
         let address = JobAddress::of_id(&job.id, &view.default_group);
         let (name, collection) = match &address {
-            Some(address) => (address.job.clone(), address.collection.collection.clone()),
+            Some(address) => (address.job.clone(), address.collection.label()),
             None => (job.name.to_string(), job.collection.to_string()),
         };
         let ListedJob { properties, statistics, .. } = job;
@@ -293,10 +313,7 @@ impl Row {
             success: statistics
                 .success_rate
                 .map_or_else(String::new, |rate| format!("{:.0} %", rate * 100.0)),
-            p95: statistics
-                .duration
-                .p95_milliseconds
-                .map_or_else(String::new, |number| milliseconds(number as u64)),
+            p95: statistics.duration.p95_milliseconds.map_or_else(String::new, milliseconds),
             name,
             collection,
         }

@@ -4,6 +4,7 @@ use askama::Template;
 use kalends_recurrence::Instant;
 use serde_json::Value;
 
+use super::jobs::CollectionOption;
 use super::{PageResult, rendered};
 use crate::address::{JobAddress, encode};
 use crate::api::{Api, Json as _, read};
@@ -39,7 +40,7 @@ struct Runs<'a> {
 struct Form {
     status: String,
     collection: String,
-    collections: Vec<String>,
+    collections: Vec<CollectionOption>,
     job: String,
     /// Wall times in the zone of the page.
     from: String,
@@ -157,10 +158,12 @@ impl Form {
             Err(_) => String::new(),
         };
         let collection = value("collection");
-        let collections = overview.list("collections").iter().map(|row| row.text("collection"));
-        let mut collections: Vec<_> = collections.collect();
-        if !collection.is_empty() && !collections.contains(&collection) {
-            collections.push(collection.clone());
+        let collections = overview.list("collections").iter();
+        let mut collections: Vec<_> =
+            collections.map(|row| CollectionOption::new(row, view)).collect();
+        if !collection.is_empty() && !collections.iter().any(|known| known.value == collection) {
+            let (value, label) = (collection.clone(), collection.clone());
+            collections.push(CollectionOption { value, label });
         }
         Form {
             status: value("status"),
@@ -177,7 +180,9 @@ impl Row {
     fn new(run: &Value, view: &View) -> Row {
         let address = JobAddress::of_id(&run.text("id"), &view.default_group);
         let job_href = address
+            .as_ref()
             .map_or(String::new(), |address| format!("{}jobs/{}", view.root, address.in_console()));
+        let collection = address.map(|address| address.collection.label());
         let took = run.number("durationMilliseconds");
         let disposition = run.text("disposition");
         let is_open = run.text("status") == "Running";
@@ -197,7 +202,7 @@ impl Row {
             message,
             error_action: error_action(run.member("errorAction")),
             status,
-            collection: run.text("collection"),
+            collection: collection.unwrap_or_else(|| run.text("collection")),
             job: run.text("job"),
             href: format!("{job_href}/runs/{}", encode(&run.text("scheduledTime"))),
             job_href,
@@ -206,7 +211,7 @@ impl Row {
             finished: run.time("endTime").map(|at| view.time(at)),
             attempts: attempts(run, &disposition),
             elapsed: run.time("startTime").filter(|_| is_open).map(|at| view.elapsed(at)),
-            took: took.map_or(String::new(), |took| milliseconds(took as u64)),
+            took: took.map_or(String::new(), milliseconds),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{PageResult, rendered};
 use crate::api::{Api, Json as _, read};
-use crate::format::{bytes, count, duration, milliseconds, written_duration};
+use crate::format::{bytes, count, duration, written_duration};
 use crate::mark::Mark;
 use crate::note::{Note, NoteGroup};
 use crate::view::{Shared, Time, View};
@@ -127,7 +127,7 @@ fn scheduler(node: &Value) -> Line {
             "{state}: {} in flight, {} waiting, {} late",
             count(node.integer("scheduler.running")),
             count(node.integer("scheduler.waiting")),
-            milliseconds(node.integer("scheduler.latenessMilliseconds")),
+            duration(Duration::from_millis(node.integer("scheduler.latenessMilliseconds"))),
         ),
         false => state,
     };

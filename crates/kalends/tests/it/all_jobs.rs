@@ -122,6 +122,9 @@ fn a_search_finds_text_in_name_collection_target_description_and_tags() {
         ("Batch/Z", vec!["batch/z"]),
         ("web/example", vec!["web/A", "web/b"]),
         ("batch/", vec!["batch/z"]),
+        ("nightly%20batch/z", vec!["batch/z"]),
+        ("%22batch/z%22%20billing", vec!["batch/z"]),
+        ("none%20batch/z", vec![]),
         ("web/z", vec![]),
         ("absent/z", vec![]),
     ] {

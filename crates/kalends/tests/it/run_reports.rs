@@ -49,8 +49,8 @@ fn the_statistics_of_a_job_cover_its_newest_runs() {
     let outcomes = found["outcomes"].as_array().unwrap();
     let statuses: Vec<_> = outcomes.iter().map(|outcome| outcome["status"].as_str()).collect();
     assert_eq!(statuses, [Some("Failed"), Some("Failed"), Some("Succeeded")]);
-    assert!(outcomes.iter().all(|outcome| outcome["durationMilliseconds"].is_u64()), "{found}");
-    assert!(found["duration"]["p95Milliseconds"].is_u64(), "{found}");
+    assert!(outcomes.iter().all(|outcome| outcome["durationMilliseconds"].is_number()), "{found}");
+    assert!(found["duration"]["p95Milliseconds"].is_number(), "{found}");
     assert_eq!(found["since"], outcomes[2]["scheduledTime"]);
 
     let old = connection.request("GET", &statistics.replace("2026-11-01", "2016-03-01"), None);
@@ -120,7 +120,7 @@ fn runs_of_all_jobs_are_listed_newest_first_and_counted() {
     let newest = &all["value"][0];
     assert_eq!((&newest["kind"], &newest["attempts"]), (&json!("Manual"), &json!(1)));
     assert!(newest["message"].as_str().unwrap().starts_with("Http Action - Response"), "{newest}");
-    assert!(newest["durationMilliseconds"].is_u64(), "{newest}");
+    assert!(newest["durationMilliseconds"].is_number(), "{newest}");
     assert!(newest["id"].as_str().unwrap().ends_with("/jobs/good"), "{newest}");
     assert_eq!(all["nextLink"], json!(null));
 

@@ -29,7 +29,7 @@ const SEARCH_CHARS_MAX: usize = 256;
 
 pub(super) async fn list(request: RequestContext) -> HandlerResult {
     request.new_version()?;
-    let conditions = with_collection_of_text(read_conditions(&request)?, &request).await?;
+    let conditions = with_collection_of_word(read_conditions(&request)?, &request).await?;
     let parameters: Vec<_> = ["search", "state", "collection", "statistics"]
         .into_iter()
         .filter_map(|name| Some((name, request.query.text(name).ok()??.to_owned())))
@@ -79,7 +79,7 @@ pub(super) async fn list(request: RequestContext) -> HandlerResult {
     let values = values.collect();
     let mut job_counts = counts.into();
     // The numbers of all jobs are known if a client asked for them before.
-    if conditions.text.is_none()
+    if conditions.words.is_empty()
         && counts.is_incomplete()
         && let Some(states) = Overview::states_if_known(app).await
     {
@@ -111,26 +111,31 @@ fn write<'a>(
     write_listed_job(&record.path, definition, &runtime, listed)
 }
 
-/// A text such as `billing/export`, as a job is shown, selects the jobs of this collection that match the
+/// A word such as `billing/export`, as a job is shown, selects the jobs of this collection that match the
 /// rest, if there is such a collection.
-async fn with_collection_of_text(
-    conditions: Conditions,
+async fn with_collection_of_word(
+    mut conditions: Conditions,
     request: &RequestContext,
 ) -> Result<Conditions, ApiError> {
-    let parts = conditions.text.as_deref().and_then(|text| text.split_once('/'));
-    let Some((name, rest)) = parts.filter(|_| conditions.collection.is_none()) else {
-        return Ok(conditions);
-    };
-    let Ok(path) = CollectionName::new(name).map(|name| default_collection(request, name)) else {
-        return Ok(conditions);
-    };
-    let scope = AccessScope::Collection(path.clone());
-    let may_read = request.require(Permission::Read, scope).is_ok();
-    if !may_read || request.app.store.collection(path.clone()).await?.is_none() {
+    if conditions.collection.is_some() {
         return Ok(conditions);
     }
-    let text = Some(rest.to_owned()).filter(|rest| !rest.is_empty());
-    Ok(Conditions { text, collection: Some(path), ..conditions })
+    for place in 0..conditions.words.len() {
+        let parts = conditions.words.get(place).and_then(|word| word.split_once('/'));
+        let Some((Ok(name), rest)) = parts.map(|(name, rest)| (CollectionName::new(name), rest))
+        else {
+            continue;
+        };
+        let (path, rest) = (default_collection(request, name), rest.to_owned());
+        let scope = AccessScope::Collection(path.clone());
+        let may_read = request.require(Permission::Read, scope).is_ok();
+        if may_read && request.app.store.collection(path.clone()).await?.is_some() {
+            conditions.words.remove(place);
+            conditions.words.extend(Some(rest).filter(|rest| !rest.is_empty()));
+            return Ok(Conditions { collection: Some(path), ..conditions });
+        }
+    }
+    Ok(conditions)
 }
 
 /// A collection of the default group.
@@ -146,18 +151,15 @@ fn read_conditions(request: &RequestContext) -> Result<Conditions, ApiError> {
         let message = format!("must have at most {SEARCH_CHARS_MAX} characters (found {found})");
         return Err(invalid("search", message).into());
     }
-    let words = text.map_or(0, |text| search_words(text).len());
-    if words > SEARCH_WORDS_MAX {
-        let message = format!("must have at most {SEARCH_WORDS_MAX} words (found {words})");
+    let words = text.map(search_words).unwrap_or_default();
+    if words.len() > SEARCH_WORDS_MAX {
+        let found = words.len();
+        let message = format!("must have at most {SEARCH_WORDS_MAX} words (found {found})");
         return Err(invalid("search", message).into());
     }
     let collection = query.text("collection")?;
     let collection = collection.map(|text| read_collection(request, text)).transpose()?;
-    Ok(Conditions {
-        text: text.map(str::to_owned),
-        state: query.word("state", &StateFilter::WORDS)?,
-        collection,
-    })
+    Ok(Conditions { words, state: query.word("state", &StateFilter::WORDS)?, collection })
 }
 
 /// A collection in a parameter: its name in the default group, or its id. The caller must be allowed

@@ -19,7 +19,6 @@ use kalends_store::{
 use kalends_wire::{Counted, JobCounts, collection_id, job_id};
 
 use super::readable_collections::ReadableCollections;
-use super::search_words::search_words;
 use crate::access::Caller;
 use crate::app::App;
 use crate::overview::{Attention, CurrentIndex, INDEXED_JOBS_MIN, Overview};
@@ -34,6 +33,8 @@ const SCAN: usize = 2_000;
 const SET_MAX: usize = 1_000;
 /// Matches that are counted.
 const COUNT_MAX: u64 = 1_000;
+/// Time for which a search with more matches goes on, to count those in each state.
+const STATES_TIME_MAX: Duration = Duration::from_millis(2);
 
 /// The state that a search selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +81,8 @@ fn is_failing(job: &JobSummary) -> bool {
 /// The conditions of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions {
-    /// Words in name, collection, target, description or tags.
-    pub(super) text: Option<String>,
+    /// Texts in name, collection, target, description or tags, in lower case.
+    pub(super) words: Vec<String>,
     pub(super) state: Option<StateFilter>,
     pub(super) collection: Option<CollectionPath>,
 }
@@ -122,9 +123,14 @@ impl Counts {
         } += 1;
     }
 
-    /// Whether further matches would change nothing.
+    /// Whether further matches are not counted.
     fn is_decided(&self) -> bool {
-        self.progress != CountProgress::UpToPage || self.all > COUNT_MAX
+        self.progress != CountProgress::UpToPage
+    }
+
+    /// Whether the number of all matches is decided.
+    fn has_counted_all(&self) -> bool {
+        self.is_decided() || self.all > COUNT_MAX
     }
 
     /// The form of a cursor.
@@ -244,9 +250,9 @@ pub(super) async fn search(
     from: Option<Position>,
     size: usize,
 ) -> Result<FoundJobs, StoreError> {
-    let index = match conditions.text {
-        Some(_) => Overview::search_index(app).await?,
-        None => None,
+    let index = match conditions.words.is_empty() {
+        true => None,
+        false => Overview::search_index(app).await?,
     };
     let watch = Stopwatch::start();
     let search = Search { index, ..Search::new(caller, conditions, from, size) };
@@ -262,8 +268,6 @@ pub(super) async fn search(
 /// A search in progress.
 struct Search<'a> {
     conditions: &'a Conditions,
-    /// The words of the text in lower case.
-    words: Vec<String>,
     size: usize,
     /// `None`: the store is scanned.
     index: Option<CurrentIndex>,
@@ -293,7 +297,6 @@ impl<'a> Search<'a> {
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         Search {
             conditions,
-            words: conditions.text.as_deref().map(search_words).unwrap_or_default(),
             size,
             index: None,
             set: None,
@@ -318,7 +321,7 @@ impl<'a> Search<'a> {
         for scans in 0..SCANS_MAX {
             // At least one scan, so that every page makes progress, also on a busy machine.
             let is_late = scans > 0 && watch.elapsed() >= TIME_MAX;
-            if self.is_exhausted() || self.has_enough() || is_late {
+            if self.is_exhausted() || self.has_enough(watch) || is_late {
                 break;
             }
             self.scan(app, scans == 0).await?;
@@ -344,7 +347,8 @@ impl<'a> Search<'a> {
     async fn read_set(&mut self, app: &App) -> Result<(), StoreError> {
         let jobs: u64 = self.pending.iter().map(|collection| collection.jobs).sum();
         let set = self.conditions.state.and_then(StateFilter::set);
-        let Some(set) = set.filter(|_| self.words.is_empty() && jobs >= INDEXED_JOBS_MIN as u64)
+        let Some(set) =
+            set.filter(|_| self.conditions.words.is_empty() && jobs >= INDEXED_JOBS_MIN as u64)
         else {
             return Ok(());
         };
@@ -368,7 +372,7 @@ impl<'a> Search<'a> {
     /// Without a text, the collections tell whether there are more jobs than are counted.
     fn decide_count(&mut self) {
         let jobs: u64 = self.pending.iter().map(|collection| collection.jobs).sum();
-        if self.words.is_empty() && !self.counts.is_decided() && jobs > COUNT_MAX {
+        if self.conditions.words.is_empty() && !self.counts.is_decided() && jobs > COUNT_MAX {
             self.counts.all = COUNT_MAX + 1;
             self.counts.progress = CountProgress::Ended;
         }
@@ -384,7 +388,7 @@ impl<'a> Search<'a> {
         let scan = JobSearch {
             collections: self.pending.iter().map(searched).collect(),
             after: self.after.take(),
-            words: self.words.clone(),
+            words: self.conditions.words.clone(),
             scan_max: self.scan_max(is_first),
         };
         let JobSearchPage { jobs, rest } = match (&mut self.set, &self.index) {
@@ -414,14 +418,15 @@ impl<'a> Search<'a> {
     /// The words that the name of a collection has, as bits.
     fn words_in(&self, collection: &CollectionName) -> u16 {
         let name = collection.as_str().to_lowercase();
-        let places = self.words.iter().enumerate().filter(|(_, word)| name.contains(*word));
+        let places =
+            self.conditions.words.iter().enumerate().filter(|(_, word)| name.contains(*word));
         places.fold(0, |bits, (place, _)| bits | (1 << place))
     }
 
     /// Jobs of the next scan: without conditions, every job is a match. Those of the index match the
     /// text. In most searches for a state, the first jobs have it.
     fn scan_max(&self, is_first: bool) -> usize {
-        let is_scanned_for_text = !self.words.is_empty() && self.index.is_none();
+        let is_scanned_for_text = !self.conditions.words.is_empty() && self.index.is_none();
         let has_conditions = is_scanned_for_text || self.conditions.state.is_some();
         match (has_conditions, self.counts.is_decided()) {
             (false, true) => self.size + 1 - self.jobs.len(),
@@ -447,8 +452,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn has_enough(&self) -> bool {
-        self.jobs.len() > self.size && self.counts.is_decided()
+    fn has_enough(&self, watch: &Stopwatch) -> bool {
+        let has_counted = self.counts.is_decided()
+            || self.counts.has_counted_all() && watch.elapsed() >= STATES_TIME_MAX;
+        self.jobs.len() > self.size && has_counted
     }
 
     fn finish(mut self) -> FoundJobs {
@@ -456,7 +463,7 @@ impl<'a> Search<'a> {
         if self.counts.progress == CountProgress::UpToPage {
             if self.is_exhausted() {
                 self.counts.progress = CountProgress::Complete;
-            } else if is_full || self.counts.is_decided() {
+            } else if is_full || self.counts.has_counted_all() {
                 self.counts.progress = CountProgress::Ended;
             }
         }

@@ -26,7 +26,7 @@ use crate::route::PathForm;
 
 /// Future occurrences in a preview.
 const OCCURRENCES_SHOWN: usize = 10;
-/// DST transitions of the coming year are reported.
+/// DST transitions of the coming year are reported, and later ones up to the last run that is shown.
 const NOTES_AHEAD: Duration = Duration::from_secs(366 * 86_400);
 
 pub(super) async fn preview(mut request: RequestContext, path: JobPath) -> HandlerResult {
@@ -170,7 +170,9 @@ pub(super) fn effect(
         Some(&first) if first <= soon => ImmediateRun::Pending,
         _ => ImmediateRun::Past,
     };
-    let notes = rule.dst_notes(now, now.saturating_add(NOTES_AHEAD));
+    let noted_until =
+        now.saturating_add(NOTES_AHEAD).max(occurrences.last().copied().unwrap_or(now));
+    let notes = rule.dst_notes(now, noted_until);
     let runs_at_once = effect != "Nothing"
         && definition.switch == Switch::Enabled
         && runs_at_once(&definition, context)

@@ -58,6 +58,8 @@ pub(super) fn definition(job: &Job<'_>) -> Vec<Fact> {
         let value = value.text("");
         if value.is_empty() { name.to_owned() } else { format!("{name}={value}") }
     });
+    // Directions of writing that a value switches end with it.
+    let tags = tags.map(|tag| format!("\u{2068}{tag}\u{2069}"));
     let tags = tags.collect::<Vec<_>>().join(", ");
     if !tags.is_empty() {
         facts.push(Fact::text("Tags", tags));
@@ -72,7 +74,8 @@ pub(super) fn statistics(job: &Job<'_>, view: &View) -> Vec<Fact> {
         let edits = job.explanation.integer("job.generation").saturating_sub(1);
         let edits = match edits {
             0 => String::new(),
-            edits => format!(", changed {}", counted(edits, "time", "times")),
+            1 => ", changed once".to_owned(),
+            edits => format!(", changed {} times", count(edits)),
         };
         facts.push(Fact::text("Created", format!("{}{edits}", view.date_time(created))));
     }
@@ -91,10 +94,8 @@ fn counters(job: &Job<'_>) -> Vec<Fact> {
         facts.push(Fact::text("Attempts", format!("{}, {failures}", count(runs))));
     }
     let statistics = &job.statistics;
-    let milliseconds = |name: &str| {
-        let number = statistics.number(&format!("duration.{name}"))?;
-        Some(milliseconds(number as u64))
-    };
+    let milliseconds =
+        |name: &str| statistics.number(&format!("duration.{name}")).map(milliseconds);
     if let Some(rate) = statistics.number("successRate") {
         let of = match statistics.integer("runs") {
             1 => "run".to_owned(),
