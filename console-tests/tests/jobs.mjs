@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 
-import { copyJob, manyJobs } from "../data.mjs";
+import { copyJob, manyJobs, nextYear } from "../data.mjs";
 import { test } from "../registry.mjs";
 import { eventually } from "../server.mjs";
 
@@ -156,7 +156,7 @@ test("a collection of another resource group is named by its group", async ({ st
   const server = await start();
   const group = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/prod/providers/Microsoft.Scheduler/jobCollections";
   await server.api("PUT", `${group}/c1`, { location: "local", properties: { sku: { name: "Standard" } } });
-  await server.api("PUT", `${group}/c1/jobs/j1`, { properties: { startTime: "2099-01-01T00:00:00Z", action: { type: "Http", request: { method: "GET", uri: `${server.echo}/200` } } } });
+  await server.api("PUT", `${group}/c1/jobs/j1`, { properties: { startTime: `${nextYear("06-01")}T00:00:00Z`, action: { type: "Http", request: { method: "GET", uri: `${server.echo}/200` } } } });
   const window = await open(server);
   const { page } = window;
   await window.go("jobs");
