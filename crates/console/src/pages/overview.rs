@@ -210,7 +210,10 @@ mod tests {
         let list = json!({"calculatedAt": "2026-11-16T11:59:58Z", "value": [entry]});
         let page = FakeApi::of_owner().with("/api/attention", list).page("/").await.body;
         assert!(page.contains(">The last 4 runs failed. 502 Bad Gateway from a <"), "{page}");
-        assert!(page.contains("data-relative>1 h ago</time>)"), "{page}");
+        assert!(
+            page.contains("since <time") && page.contains(">Mon 2026-11-16 11:00</time>"),
+            "{page}"
+        );
     }
 
     #[tokio::test]

@@ -312,7 +312,7 @@ mod tests {
         let page = api.page(target).await;
         for field in [
             "<input type=\"hidden\" name=\"status\" value=\"Failed\">",
-            "<option>a</option><option selected>b</option>",
+            "<option value=\"a\">a</option><option value=\"b\" selected>b</option>",
             "name=\"from\" value=\"2026-11-16T08:30:00\"",
             "name=\"to\" value=\"\"",
         ] {

@@ -62,7 +62,9 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
     assert!(body.contains("{\n  &#34;b&#34;: 1,\n  &#34;a&#34;: &#34;xxx"), "also if it was cut");
     assert!(body.contains("the first 1,024 characters; history keeps no more"));
     assert!(body.contains("{\n  &#34;a&#34;: 1\n}"), "JSON has line breaks");
-    assert!(body.contains("this run had generation 3, and this is the request of generation 5"));
+    assert!(body.contains("this run had generation 3. Earlier definitions are not kept"), "{body}");
+    assert!(body.contains("Request of the present definition, generation 5"), "{body}");
+    assert!(!body.contains("Copy as curl"), "it is not the request of this run: {body}");
     assert!(body.contains("0123456789abcdef"));
     assert!(!body.contains(HOSTILE) && body.contains("&#60;script&#62;alert(1)"));
     assert!(!body.contains("canary"), "no secret is shown");
@@ -124,13 +126,13 @@ async fn a_run_that_was_not_sent_has_neither_request_nor_responses() {
     for history in [json!([]), postponed.clone()] {
         let body = page(api("SkippedPaused", row("SkippedPaused", "Scheduled"), history)).await;
         assert!(body.contains("Skipped (paused)"), "{body}");
-        for absent in ["Copy as curl", "Response", "POST / HTTP/1.1", "of 2026-11-16T01:30:00Z"] {
+        for absent in ["As curl", "Response", " HTTP/1.1", "of 2026-11-16T01:30:00Z"] {
             assert!(!body.contains(absent), "{absent} in {body}");
         }
     }
     let entries = [postponed[0].clone(), entry(5, 0, "Completed", "MainAction", "")];
     let body = page(api("Completed", row("Completed", "Scheduled"), json!(entries))).await;
-    assert!(body.contains("Copy as curl") && body.contains("Responses"), "{body}");
+    assert!(body.contains(" HTTP/1.1") && body.contains("Responses"), "{body}");
     assert!(body.contains(">Mon 2026-11-16 01:30</time> did not run because"), "{body}");
     assert!(!body.contains("of 2026-11-16T01:30:00Z did"), "{body}");
 }
