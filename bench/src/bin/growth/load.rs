@@ -35,7 +35,7 @@ pub(crate) trait Loader {
     fn select(&self, command: &mut Command);
 }
 
-/// An SQLite file, filled through the store.
+/// An SQLite file: the store creates the collections and a job in each, and SQL multiplies these.
 pub(crate) struct SqliteLoader {
     pub(crate) path: PathBuf,
 }
@@ -65,14 +65,64 @@ impl SqliteLoader {
         let codec = codec(&KeyFile::beside(&self.path), &self.path)?;
         let settings = SqliteSettings::default();
         let store = SqliteStore::open(&self.path, settings, codec, Arc::new(SystemClock))?;
-        for number in new_collections(from, to) {
+        let collections = new_collections(from, to);
+        for number in collections.clone() {
             wait(put_collection(&store, number)?)?;
         }
-        in_flight(LOADING, (from..to).map(|job| put_job(&store, job)), drop)?;
+        let first_jobs = collections.map(|number| number * JOBS_PER_COLLECTION);
+        in_flight(LOADING, first_jobs.map(|job| put_job(&store, job)), drop)?;
         wait(store.flush())?;
         drop(store);
+        let connection = rusqlite::Connection::open(&self.path)?;
+        connection.execute_batch(&copies_in_sqlite(from, to))?;
+        drop(connection);
         Ok(bytes_in(self.path.parent().context("no folder")?)?)
     }
+}
+
+/// Copies the first job of each collection to the other numbers from `from` to `to`, with names as
+/// [`job_path`] forms them. Copies are due at the time of the first job.
+fn copies_in_sqlite(from: usize, to: usize) -> String {
+    let last = to - 1;
+    let copy = |table: &str, columns: &str, values: &str| {
+        format!(
+            "INSERT INTO {table} ({columns})
+             SELECT {values} FROM new n CROSS JOIN {table} t ON t.job = n.template;"
+        )
+    };
+    let jobs = copy(
+        "jobs",
+        "job, name_key, name, collection, uid, created, version, shortest_gap, shortest_retry, authenticated,
+         search, definition",
+        "n.job, upper(n.name), n.name, t.collection, t.uid, t.created, t.version, t.shortest_gap,
+         t.shortest_retry, t.authenticated, t.search, t.definition",
+    );
+    let state = copy(
+        "state",
+        "job, collection, generation, switched_on, lifecycle, due, used, last_execution, executions, failures,
+         faulted, finished, entries, newest_entry, newest_closing, schedule_generation, enabled_since",
+        "n.job, t.collection, t.generation, t.switched_on, t.lifecycle, t.due, t.used, t.last_execution,
+         t.executions, t.failures, t.faulted, t.finished, t.entries, t.newest_entry, t.newest_closing,
+         t.schedule_generation, t.enabled_since",
+    );
+    // By time, which is not the order of the jobs.
+    let due = "INSERT INTO due (due, job, packed)
+        SELECT d.due, n.job, d.packed FROM due d CROSS JOIN new n ON n.template = d.job ORDER BY d.due, n.job;";
+    format!(
+        "CREATE TEMP TABLE templates AS
+             SELECT j.job, CAST(substr(c.name, length('collection-') + 1) AS INTEGER) AS number
+             FROM collections c JOIN jobs j ON j.job = (SELECT min(job) FROM jobs WHERE collection = c.id);
+         CREATE TEMP TABLE new AS
+             WITH RECURSIVE numbers (n) AS (SELECT {from} UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})
+             SELECT (SELECT max(job) FROM jobs) + 1 + n - {from} AS job, t.job AS template,
+                 printf('job-%08x', (n * 2654435761) & 4294967295) AS name
+             FROM numbers JOIN templates t ON t.number = n / {JOBS_PER_COLLECTION}
+             WHERE n % {JOBS_PER_COLLECTION} <> 0;
+         CREATE INDEX temp.new_template ON new (template);
+         BEGIN; {jobs} {state} {due}
+         UPDATE collections SET jobs = (SELECT count(*) FROM jobs j WHERE j.collection = collections.id);
+         COMMIT; DROP TABLE new; DROP TABLE templates;"
+    )
 }
 
 impl Loader for PostgresLoader {
