@@ -70,6 +70,10 @@ pub(crate) enum Route {
     Occurrences(JobPath),
     Explain(JobPath),
     Statistics(JobPath),
+    Definition {
+        job: JobPath,
+        generation: u64,
+    },
     NotesOfJob(JobPath),
     Notes,
 }
@@ -121,6 +125,7 @@ impl Route {
             | Route::Occurrences(_)
             | Route::Explain(_)
             | Route::Statistics(_)
+            | Route::Definition { .. }
             | Route::NotesOfJob(_)
             | Route::Notes => "GET, HEAD",
             Route::Session => "POST, DELETE",
@@ -354,6 +359,10 @@ impl<'a> Segments<'a> {
             [action] if action.eq_ignore_ascii_case("explain") => Some(Route::Explain(job)),
             [action] if action.eq_ignore_ascii_case("statistics") => Some(Route::Statistics(job)),
             [action] if action.eq_ignore_ascii_case("notes") => Some(Route::NotesOfJob(job)),
+            [kind, number] if kind.eq_ignore_ascii_case("definitions") => {
+                let generation = number.parse().ok();
+                generation.map(|generation| Route::Definition { job, generation })
+            }
             _ => None,
         })
     }

@@ -9,8 +9,8 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, EarlierDefinition, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
@@ -189,6 +189,14 @@ impl ApiStore for Link {
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         Box::pin(self.call(Access::Read, move || self.inner.events(after, limit)))
+    }
+
+    fn earlier_definition(
+        &self,
+        job: JobKey,
+        generation: u64,
+    ) -> Reply<'_, Option<EarlierDefinition>> {
+        Box::pin(self.call(Access::Read, move || self.inner.earlier_definition(job, generation)))
     }
 
     fn ledger(

@@ -11,8 +11,8 @@ use kalends_domain::{
 };
 use kalends_recurrence::Instant;
 use kalends_store::record::{
-    Claim, CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun,
-    JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    Claim, CollectionRecord, CollectionStatus, EarlierDefinition, GateState, GroupRecord,
+    HistoryRecord, JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
@@ -198,6 +198,14 @@ impl ApiStore for MutantStore {
         page: Page<u64>,
     ) -> Reply<'_, Option<Vec<HistoryRecord>>> {
         self.inner.history(path, filter, page)
+    }
+
+    fn earlier_definition(
+        &self,
+        job: JobKey,
+        generation: u64,
+    ) -> Reply<'_, Option<EarlierDefinition>> {
+        self.inner.earlier_definition(job, generation)
     }
 
     fn ledger(

@@ -14,8 +14,8 @@ use kalends_recurrence::Instant;
 use kalends_store::encryption::{Cipher, MasterKey};
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, EarlierDefinition, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, Threads};
 use kalends_store::stored_form::DefinitionCodec;
@@ -194,6 +194,7 @@ impl ApiStore for RestartableStore {
         job(path: JobPath) -> Option<(JobRecord, CollectionStatus)>;
         jobs(path: CollectionPath, filter: JobFilter, page: Page<JobName>, scan_max: usize) -> JobsPage;
         open_runs(job: JobKey) -> Vec<OpenRun>;
+        earlier_definition(job: JobKey, generation: u64) -> Option<EarlierDefinition>;
         history(path: JobPath, filter: HistoryFilter, page: Page<u64>) -> Option<Vec<HistoryRecord>>;
         events(after: Option<EventPosition>, limit: usize) -> Events;
         ledger(job: JobKey, from: Instant, to: Instant, limit: usize) -> Vec<LedgerRecord>;

@@ -13,8 +13,9 @@ use crate::error::UnreadableJob;
 use crate::events::{EventPosition, Events};
 use crate::overview_store::OverviewStore;
 use crate::record::{
-    Cause, CollectionFacts, CollectionRecord, CollectionStatus, GroupRecord, HistoryRecord,
-    JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, OpenRun, PauseRecord,
+    Cause, CollectionFacts, CollectionRecord, CollectionStatus, EarlierDefinition, GroupRecord,
+    HistoryRecord, JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
+    PauseRecord,
 };
 use crate::rejection::Rejection;
 use crate::run_reports::RunReports;
@@ -143,6 +144,14 @@ pub trait ApiStore:
         page: Page<JobName>,
         scan_max: usize,
     ) -> Reply<'_, JobsPage>;
+
+    /// The definition that a job had in an earlier generation. `None` if the job never ran with it, or if
+    /// it is no longer retained.
+    fn earlier_definition(
+        &self,
+        job: JobKey,
+        generation: u64,
+    ) -> Reply<'_, Option<EarlierDefinition>>;
 
     /// The open runs of a job.
     fn open_runs(&self, job: JobKey) -> Reply<'_, Vec<OpenRun>>;

@@ -359,7 +359,8 @@ pub enum RunWriteResult {
 /// Retention limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum age of history entries, ledger rows and notes.
+    /// Maximum age of history entries, ledger rows and notes, and of earlier definitions since they were
+    /// replaced.
     pub history_age: Duration,
     /// Maximum number of history entries per job; the newest stay.
     pub history_count: u64,

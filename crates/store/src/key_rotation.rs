@@ -8,6 +8,7 @@
 //! Keys that were derived from the first master key, such as those of signatures, must not change: the
 //! last transaction stores them, encrypted with the new key.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kalends_domain::SecretHeaders;
@@ -22,7 +23,7 @@ use crate::store::Reply;
 use crate::stored_form::{DefinitionCodec, read_definition, write_definition};
 
 /// Definitions that are read and written at a time.
-pub(crate) const PAGE_JOBS: i64 = 50;
+pub(crate) const PAGE_ROWS: i64 = 50;
 /// Jobs that an error names.
 const UNREADABLE_MAX: usize = 20;
 
@@ -47,8 +48,23 @@ pub enum Rotated {
     },
 }
 
+/// A table with definitions of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefinitionTable {
+    /// The present definitions.
+    Jobs,
+    /// Those that edits replaced.
+    Earlier,
+}
+
+impl DefinitionTable {
+    const ALL: [DefinitionTable; 2] = [DefinitionTable::Jobs, DefinitionTable::Earlier];
+}
+
 /// A definition in the store.
 pub struct StoredDefinition {
+    /// Its number in its table.
+    pub number: i64,
     /// Number of the job.
     pub job: i64,
     /// Context of its secrets.
@@ -79,11 +95,19 @@ pub trait RotatingStore: Send {
     /// Stores the check of the new key.
     fn begin(&mut self, next: Vec<u8>) -> Reply<'_, ()>;
 
-    /// The next definitions by number.
-    fn definitions(&mut self, after: i64) -> Reply<'_, Vec<StoredDefinition>>;
+    /// The next definitions of a table by number.
+    fn definitions(
+        &mut self,
+        table: DefinitionTable,
+        after: i64,
+    ) -> Reply<'_, Vec<StoredDefinition>>;
 
-    /// Replaces definitions in one transaction.
-    fn replace(&mut self, definitions: Vec<StoredDefinition>) -> Reply<'_, ()>;
+    /// Replaces definitions of a table in one transaction.
+    fn replace(
+        &mut self,
+        table: DefinitionTable,
+        definitions: Vec<StoredDefinition>,
+    ) -> Reply<'_, ()>;
 
     /// The stored derived keys: purpose and ciphertext.
     fn derived_keys(&mut self) -> Reply<'_, Vec<(String, Vec<u8>)>>;
@@ -152,25 +176,33 @@ impl KeyRotation {
     /// Fails if a definition cannot be decrypted, before anything is changed.
     async fn check_readable(&self, store: &mut dyn RotatingStore) -> Result<(), StoreError> {
         let codec = DefinitionCodec::new(self.both(), SecretHeaders::default());
-        let (mut after, mut unreadable) = (i64::MIN, Vec::new());
-        loop {
-            let page = store.definitions(after).await?;
-            let Some(last) = page.last() else { break };
-            after = last.job;
-            for StoredDefinition { job, uid, text } in &page {
-                if read_definition(text, *uid, &codec).is_err() && unreadable.len() < UNREADABLE_MAX
-                {
-                    unreadable.push(job.to_string());
+        for table in DefinitionTable::ALL {
+            let (mut after, mut unreadable) = (i64::MIN, BTreeSet::new());
+            loop {
+                let page = store.definitions(table, after).await?;
+                let Some(last) = page.last() else { break };
+                after = last.number;
+                for StoredDefinition { job, uid, text, .. } in &page {
+                    let is_readable = read_definition(text, *uid, &codec).is_ok();
+                    if !is_readable && unreadable.len() < UNREADABLE_MAX {
+                        unreadable.insert(job.to_string());
+                    }
                 }
             }
+            if !unreadable.is_empty() {
+                let jobs = unreadable.into_iter().collect::<Vec<_>>().join(", ");
+                return Err(StoreError::Damaged(match table {
+                    DefinitionTable::Jobs => format!(
+                        "jobs that cannot be decrypted: {jobs}; delete or replace them first"
+                    ),
+                    DefinitionTable::Earlier => format!(
+                        "jobs with earlier definitions that cannot be decrypted: {jobs}; delete \
+                         them first"
+                    ),
+                }));
+            }
         }
-        match unreadable.is_empty() {
-            true => Ok(()),
-            false => Err(StoreError::Damaged(format!(
-                "jobs that cannot be decrypted: {}; delete or replace them first",
-                unreadable.join(", ")
-            ))),
-        }
+        Ok(())
     }
 
     async fn rotate_definitions(
@@ -178,20 +210,24 @@ impl KeyRotation {
         store: &mut dyn RotatingStore,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<u64, StoreError> {
-        let (mut after, mut rotated) = (i64::MIN, 0);
-        loop {
-            let page = store.definitions(after).await?;
-            let Some(last) = page.last() else { return Ok(rotated) };
-            after = last.job;
-            let changed = page.into_iter().map(|stored| self.rotate_definition(stored));
-            let changed: Vec<_> =
-                changed.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-            if !changed.is_empty() {
-                rotated += changed.len() as u64;
-                store.replace(changed).await?;
-                progress(rotated);
+        let mut rotated = 0;
+        for table in DefinitionTable::ALL {
+            let mut after = i64::MIN;
+            loop {
+                let page = store.definitions(table, after).await?;
+                let Some(last) = page.last() else { break };
+                after = last.number;
+                let changed = page.into_iter().map(|stored| self.rotate_definition(stored));
+                let changed: Vec<_> =
+                    changed.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+                if !changed.is_empty() {
+                    rotated += changed.len() as u64;
+                    store.replace(table, changed).await?;
+                    progress(rotated);
+                }
             }
         }
+        Ok(rotated)
     }
 
     /// The definition with its secrets encrypted with the new key; `None` if they are already, or if
@@ -200,7 +236,7 @@ impl KeyRotation {
         &self,
         stored: StoredDefinition,
     ) -> Result<Option<StoredDefinition>, StoreError> {
-        let StoredDefinition { job, uid, text } = stored;
+        let StoredDefinition { number, job, uid, text } = stored;
         let parsed: Value = serde_json::from_str(&text)
             .map_err(|error| StoreError::Damaged(format!("job {job}: {error}")))?;
         // Which headers are secret depends on a setting of the server: those that are encrypted stay so.
@@ -215,7 +251,7 @@ impl KeyRotation {
         if read_definition(&text, uid, &new_only)? != definition {
             return Err(StoreError::Failed(format!("job {job} could not be encrypted again")));
         }
-        Ok(Some(StoredDefinition { job, uid, text }))
+        Ok(Some(StoredDefinition { number, job, uid, text }))
     }
 
     fn rotate_derived(

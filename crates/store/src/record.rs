@@ -61,6 +61,27 @@ pub(crate) fn enabled_since(
     before.filter(|before| !is_on || was_on(before)).map_or(now, |before| before.enabled_since)
 }
 
+/// A definition that an edit replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EarlierDefinition {
+    /// Its generation.
+    pub generation: u64,
+    /// When it was replaced.
+    pub replaced: Instant,
+    /// The definition.
+    pub definition: JobDefinition,
+}
+
+impl EarlierDefinition {
+    /// Earlier definitions that are retained for a job.
+    pub const PER_JOB_MAX: u64 = 20;
+
+    /// Whether the definition of a job is retained after an edit: runs may have used it.
+    pub(crate) fn is_retained(job: &JobRecord, open: &[OpenRun]) -> bool {
+        job.state.executions > 0 || !open.is_empty()
+    }
+}
+
 /// A job after an edit at `now`.
 pub(crate) fn edited_job(
     before: &Job,

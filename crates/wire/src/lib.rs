@@ -58,6 +58,7 @@ pub use history::{TestRun, write_history_entry, write_test_run};
 pub use id::{collection_id, job_id};
 pub use job::{
     FinalState, JobBody, JobRuntimeState, job_with_secrets, keep_extensions, read_job, write_job,
+    write_job_generation,
 };
 pub use json::{Json, Number};
 pub use list::write_list;

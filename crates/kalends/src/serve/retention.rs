@@ -14,8 +14,8 @@ const AGE_MAX: Duration = HOUR.saturating_mul(24 * 365 * 10);
 #[derive(clap::Args)]
 #[command(next_help_heading = "Retention")]
 pub(super) struct RetentionSettings {
-    /// Age at which history entries, occurrences and notes are removed, between PT1H and P3650D. All
-    /// nodes of a store must have the same retention
+    /// Age at which history entries, occurrences, notes and replaced definitions are removed, between
+    /// PT1H and P3650D. All nodes of a store must have the same retention
     #[arg(long, env = "KALENDS_HISTORY_RETENTION", value_name = "DURATION", default_value = "P60D", value_parser = age)]
     history_retention: Duration,
 

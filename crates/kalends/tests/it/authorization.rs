@@ -24,7 +24,7 @@ enum Requires {
 }
 
 /// All operations, written independently of the implementation. A missing one fails the test.
-const OPERATIONS: [(&str, &str, Requires); 56] = [
+const OPERATIONS: [(&str, &str, Requires); 57] = [
     ("GET", "/", Requires::Nothing),
     ("GET", "/livez", Requires::Nothing),
     ("GET", "/readyz", Requires::Nothing),
@@ -77,6 +77,7 @@ const OPERATIONS: [(&str, &str, Requires); 56] = [
     ("GET", "C/jobs/J/occurrences", Requires::Collection(0)),
     ("GET", "C/jobs/J/explain", Requires::Collection(0)),
     ("GET", "C/jobs/J/statistics", Requires::Collection(0)),
+    ("GET", "C/jobs/J/definitions/1", Requires::Collection(0)),
     ("GET", "C/jobs/J/notes", Requires::Collection(0)),
     ("GET", "/api/notes", Requires::Token),
     ("POST", "C/jobs/J/preview", Requires::Collection(0)),
@@ -106,7 +107,8 @@ fn path(template: &str) -> (String, String) {
         .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
         .replace("{resourceGroupName}", "g")
         .replace("{jobCollectionName}", "c")
-        .replace("{jobName}", "j");
+        .replace("{jobName}", "j")
+        .replace("{generation}", "1");
     assert!(!real.contains('{'), "{template}: unknown parameter");
     let group = format!("{SUBSCRIPTION}/resourceGroups/g");
     let collections = "/providers/Microsoft.Scheduler/jobCollections";

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::store_migration::{dump, fail, job, succeed};
-use crate::target::{TIMEOUT, target};
+use crate::target::{TIMEOUT, get, target};
 use crate::test_server::{TestServer, database, run_jobs};
 
 /// Jobs with secrets: several batches of the rotation.
@@ -50,6 +50,20 @@ fn rotate(store: &str, folder: &Path) {
         let created = connection.request("PUT", &path, Some(&definition));
         assert_eq!(created.status, 201, "{created:?}");
     }
+    // An edit after a run retains the definition that it replaces.
+    let run = connection.request("POST", &format!("{COLLECTION}/job1/run"), None);
+    assert_eq!(run.status, 200, "{run:?}");
+    calls.recv_timeout(TIMEOUT).unwrap();
+    let changed = job(&format!("http://{address}/changed"), serde_json::json!({}));
+    let path = format!("{COLLECTION}/job1");
+    assert_eq!(connection.request("PUT", &path, Some(&changed)).status, 200);
+    let earlier = |server: &TestServer| {
+        let mut connection = server.connect();
+        let found = get(&mut connection, &format!("{path}/definitions/1"));
+        assert_eq!(found["properties"]["recurrence"]["cron"], "0 2 * * *", "{found}");
+        found
+    };
+    let earlier_before = earlier(&server);
     let [old_key, new_key] = [&old, &new].map(|path| path.to_str().unwrap());
     let with = |key| ["--store", store, "--key-file", key];
     let signing = |key| succeed(&[&["signing-keys", SIGNED], &with(key)[..]].concat());
@@ -86,6 +100,7 @@ fn rotate(store: &str, folder: &Path) {
     assert_eq!(signing(new_key), signing_before, "signing keys survive");
 
     let server = start(store, &new);
+    assert_eq!(earlier(&server), earlier_before);
     let run = server.connect().request("POST", &format!("{COLLECTION}/job0/run"), None);
     assert_eq!(run.status, 200, "{run:?}");
     let call = calls.recv_timeout(TIMEOUT).unwrap();

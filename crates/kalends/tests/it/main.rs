@@ -19,6 +19,7 @@ mod connection;
 mod crash;
 mod denial_of_service;
 mod dependencies;
+mod earlier_definitions;
 mod echo;
 mod edits;
 mod edits_on_several_nodes;

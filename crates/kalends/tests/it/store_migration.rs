@@ -92,6 +92,12 @@ fn stopped_server(address: std::net::SocketAddr, calls: &Receiver<Call>) -> Test
         });
         assert_eq!(recorded, Some(()), "{name}");
     }
+    // Retains the definition that the run used.
+    let disable = Some(r#"{"properties": {"state": "Disabled"}}"#);
+    for body in [disable, Some(r#"{"properties": {"state": "Enabled"}}"#)] {
+        let edited = connection.request("PATCH", &format!("{JOBS}/nightly"), body);
+        assert_eq!(edited.status, 200, "{edited:?}");
+    }
     assert_eq!(connection.request("DELETE", &format!("{JOBS}/deleted"), None).status, 200);
     assert!(server.stop());
     server
@@ -139,7 +145,14 @@ fn a_store_migrates_to_postgresql_and_back_without_a_difference() {
     assert_eq!((kinds("job"), kinds("run"), kinds("history")), (4, 1, 3));
 
     let summary = succeed(&["store", "migrate", "--from", &sqlite, "--to", &postgres]);
-    for line in ["jobs: 4", "open runs: 1", "history entries: 3", "tokens: 1", "compared"] {
+    for line in [
+        "jobs: 4",
+        "open runs: 1",
+        "history entries: 3",
+        "tokens: 1",
+        "earlier definitions: 2",
+        "compared",
+    ] {
         assert!(summary.contains(line), "{line}: {summary}");
     }
     assert_eq!(dump(&postgres, &key_file), original);

@@ -169,6 +169,10 @@ pub(crate) fn requirement(route: &Route, method: &Method) -> (Requirement, &'sta
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/statistics/read",
         ),
+        Route::Definition { job, .. } => (
+            collection(Read, &job.collection),
+            "Microsoft.Scheduler/jobCollections/jobs/definitions/read",
+        ),
         Route::NotesOfJob(path) => (
             collection(Read, &path.collection),
             "Microsoft.Scheduler/jobCollections/jobs/notes/read",

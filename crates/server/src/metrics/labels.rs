@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 pub(super) const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "other"];
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Route labels: the last keyword of a path, or the singular of the keyword before a name.
-pub(super) const ROUTES: [&str; 36] = [
+pub(super) const ROUTES: [&str; 37] = [
     "other",
     "home",
     "livez",
@@ -39,13 +39,18 @@ pub(super) const ROUTES: [&str; 36] = [
     "resume",
     "test-run",
     "statistics",
+    "definition",
     "runs",
     "run-counts",
     "notes",
 ];
 /// Keywords that precede a name, with the label of the named resource.
-const NAMED_RESOURCES: [(&str, &str); 3] =
-    [("resourceGroups", "resourceGroup"), ("jobCollections", "jobCollection"), ("jobs", "job")];
+const NAMED_RESOURCES: [(&str, &str); 4] = [
+    ("resourceGroups", "resourceGroup"),
+    ("jobCollections", "jobCollection"),
+    ("jobs", "job"),
+    ("definitions", "definition"),
+];
 
 pub(super) fn method_index(method: &Method) -> usize {
     let found = METHODS.iter().position(|known| *known == method.as_str());
@@ -98,6 +103,7 @@ mod tests {
             (&format!("{collection}/jobs/history"), "job"),
             (&format!("{collection}/jobs/bulk"), "bulk"),
             (&format!("{collection}/jobs/j/HISTORY"), "history"),
+            (&format!("{collection}/jobs/j/definitions/3"), "definition"),
             (&format!("{collection}/jobs/j/nonsense"), "other"),
         ] {
             assert_eq!(ROUTES[route_index(path)], expected, "{path}");

@@ -5,6 +5,7 @@ mod bulk;
 mod bulk_preview;
 mod collections;
 mod console;
+mod definitions;
 mod events;
 mod explain;
 mod groups;
@@ -392,6 +393,9 @@ async fn dispatch(mut request: Box<RequestContext>, route: Route) -> HandlerResu
         Route::Occurrences(path) => Box::pin(occurrences::list(*request, path)).await,
         Route::Explain(path) => Box::pin(explain::explain(*request, path)).await,
         Route::Statistics(path) => Box::pin(statistics::get(*request, path)).await,
+        Route::Definition { job, generation } => {
+            Box::pin(definitions::get(*request, job, generation)).await
+        }
         Route::NotesOfJob(path) => Box::pin(notes::of_job(*request, path)).await,
         Route::Notes => Box::pin(notes::list(*request)).await,
     }

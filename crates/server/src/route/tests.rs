@@ -83,6 +83,9 @@ fn every_route_is_parsed() {
     is(&format!("{JC}/jobs/j/Occurrences"), |r| matches!(r, Route::Occurrences(_)));
     is(&format!("{JC}/jobs/j/explain"), |r| matches!(r, Route::Explain(_)));
     is(&format!("{JC}/jobs/j/statistics"), |r| matches!(r, Route::Statistics(_)));
+    is(&format!("{JC}/jobs/j/Definitions/12"), |r| {
+        matches!(r, Route::Definition { generation: 12, .. })
+    });
     is(&format!("{JC}/jobs/j/notes"), |r| matches!(r, Route::NotesOfJob(_)));
     is("/api/Notes", |r| *r == Route::Notes);
     is("/events", |r| *r == Route::Events);
@@ -95,9 +98,14 @@ fn every_route_is_parsed() {
     is("/api/overview", |r| *r == Route::Overview);
     is("/api/attention", |r| *r == Route::Attention);
     is("/api/expected-runs", |r| *r == Route::ExpectedRuns);
-    for path in
-        ["/x", "/metadata", &format!("{JC}/jobs/"), &format!("{JC}/jobs/j/x"), &format!("{JC}/x")]
-    {
+    for path in [
+        "/x",
+        "/metadata",
+        &format!("{JC}/jobs/"),
+        &format!("{JC}/jobs/j/x"),
+        &format!("{JC}/jobs/j/definitions/x"),
+        &format!("{JC}/x"),
+    ] {
         assert_eq!(route(path), Ok(None), "{path}");
     }
 }
@@ -162,6 +170,7 @@ fn index(route: &Route) -> usize {
         Route::RunCounts => 41,
         Route::NotesOfJob(_) => 42,
         Route::Notes => 43,
+        Route::Definition { .. } => 44,
     }
 }
 
@@ -185,10 +194,11 @@ fn documented() -> Vec<(&'static str, Vec<String>)> {
 
 #[test]
 fn the_openapi_document_lists_exactly_the_routes() {
-    let mut seen = [false; 44];
+    let mut seen = [false; 45];
     for (template, methods) in documented() {
         let path = template
             .replace("{subscriptionId}", "6c55a6f0-6593-472f-9b3e-a51a9a757b40")
+            .replace("{generation}", "1")
             .replace(['{', '}'], "");
         let first = Method::from_bytes(methods[0].as_bytes()).unwrap();
         let route = route_of(&first, &path).unwrap().expect(template);
@@ -201,5 +211,5 @@ fn the_openapi_document_lists_exactly_the_routes() {
         methods.sort();
         assert_eq!(methods, allowed, "{template}");
     }
-    assert_eq!(seen, [true; 44]);
+    assert_eq!(seen, [true; 45]);
 }

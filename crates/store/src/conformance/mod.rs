@@ -6,6 +6,7 @@
 pub mod claims;
 pub mod collections;
 pub mod completion;
+pub mod earlier_definitions;
 pub mod edits;
 pub mod gate_states;
 pub mod history;
@@ -172,6 +173,11 @@ macro_rules! conformance_tests {
                 notes_are_deleted_with_their_job_or_collection,
                 notes_expire_with_the_history,
                 pauses_have_notes_about_all_jobs,
+            ]
+            earlier_definitions: [
+                a_definition_that_runs_may_have_used_is_retained,
+                the_newest_earlier_definitions_of_a_job_are_retained,
+                earlier_definitions_are_deleted_with_their_job_and_the_history,
             ]
             invariant_scan: [
                 every_job_is_scanned_once_with_consistent_values,

@@ -39,9 +39,9 @@ use crate::overview_store::{
     SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey, both_enabled_since,
-    enabled_since,
+    CollectionRecord, CollectionStatus, EarlierDefinition, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, OpenRunSummary, PauseRecord, SlotKey,
+    both_enabled_since, enabled_since,
 };
 use crate::run_reports::{
     ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery,
@@ -362,6 +362,14 @@ impl ApiStore for MemoryStore {
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         ready(Ok(self.tables().events(after, limit)))
+    }
+
+    fn earlier_definition(
+        &self,
+        job: JobKey,
+        generation: u64,
+    ) -> Reply<'_, Option<EarlierDefinition>> {
+        ready(Ok(self.tables().earlier_definitions.get(&(job, generation)).cloned()))
     }
 
     fn ledger(

@@ -13,9 +13,9 @@ use crate::api_store::{GROUPS_PER_SUBSCRIPTION_MAX, JobPut, Page, WaitingRuns};
 use crate::engine_store::Heartbeat;
 use crate::engine_store::{DueJob, Retention};
 use crate::record::{
-    Cause, CollectionFacts, CollectionKey, CollectionRecord, CollectionStatus, GateState,
-    GroupRecord, HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, NodeId, OpenRun,
-    Pause, PauseRecord, RunId, both_enabled_since, edited_job,
+    Cause, CollectionFacts, CollectionKey, CollectionRecord, CollectionStatus, EarlierDefinition,
+    GateState, GroupRecord, HistoryRecord, Job, JobFacts, JobKey, JobRecord, LedgerRecord, NodeId,
+    OpenRun, Pause, PauseRecord, RunId, both_enabled_since, edited_job,
 };
 use crate::run_reports::{RUN_COUNTS_RETENTION, RunCounts, bucket_of, count_rows};
 use crate::run_state::{
@@ -51,6 +51,8 @@ pub(super) struct Tables {
     /// In the order of their numbers.
     pub(super) notes: Vec<NoteRecord>,
     last_note: u64,
+    /// Definitions that edits replaced, by job and generation.
+    pub(super) earlier_definitions: BTreeMap<(JobKey, u64), EarlierDefinition>,
 }
 
 pub(super) struct JobRow {
@@ -143,6 +145,9 @@ impl Tables {
                 JobRecord { key: JobKey(self.last_key), path, job, state, version: 1 }
             }
         };
+        if let Some(before) = before {
+            self.retain_definition(before, now);
+        }
         if waiting == WaitingRuns::Supersede {
             self.close_superseded_runs(record.key, now);
         }
@@ -152,6 +157,19 @@ impl Tables {
         self.append_ledger(record.key, closed_by_edit, None);
         self.jobs.insert(record.path.clone(), JobRow { record: record.clone(), facts });
         record
+    }
+
+    /// Retains the definition of a job that is replaced, if runs may have used it.
+    fn retain_definition(&mut self, before: &JobRecord, now: Instant) {
+        if !EarlierDefinition::is_retained(before, &Tables::open_runs(self, before.key)) {
+            return;
+        }
+        let (job, generation) = (before.key, before.job.generation);
+        let definition = before.job.definition.clone();
+        let earlier = EarlierDefinition { generation, replaced: now, definition };
+        self.earlier_definitions.insert((job, generation), earlier);
+        let excess = generation.saturating_sub(EarlierDefinition::PER_JOB_MAX);
+        self.earlier_definitions.remove(&(job, excess));
     }
 
     fn close_superseded_runs(&mut self, job: JobKey, now: Instant) {
@@ -171,6 +189,7 @@ impl Tables {
         self.history.remove(&key);
         self.ledger.remove(&key);
         self.notes.retain(|note| note.subject.job() != Some(path));
+        self.earlier_definitions.retain(|(job, _), _| *job != key);
     }
 
     pub(super) fn gate_state(&self, key: JobKey) -> Option<GateState> {
@@ -318,6 +337,7 @@ impl Tables {
         }
         self.notes.retain(|note| !remove_if(note.time < oldest));
         self.sessions.retain(|_, session| !remove_if(session.expires < now));
+        self.earlier_definitions.retain(|_, earlier| earlier.replaced >= oldest);
         let finished_before = now.saturating_sub(retention.finished_jobs);
         let jobs = self.jobs.values().map(|row| &row.record);
         let finished = jobs.filter(|record| {

@@ -4,9 +4,9 @@
 use crate::error::StoreError;
 use crate::postgres::columns::job_columns;
 use crate::postgres::error::PostgresError;
-use crate::postgres::row::{get, job};
+use crate::postgres::row::{get, job, uid};
 use crate::postgres::transaction::{Deadline, Operation, Transaction, query};
-use crate::stored_form::DefinitionCodec;
+use crate::stored_form::{DefinitionCodec, read_definition};
 
 /// Findings of each kind that are reported; one is enough to investigate.
 const FINDINGS_MAX: i64 = 20;
@@ -14,7 +14,7 @@ const FINDINGS_MAX: i64 = 20;
 const DEFINITIONS_MAX: i64 = 500;
 
 /// Each query returns violations of one invariant as column `finding`.
-const CHECKS: [&str; 12] = [
+const CHECKS: [&str; 13] = [
     "SELECT 'run ' || r.id || ' belongs to no job' AS finding FROM runs r
      LEFT JOIN jobs j ON j.key = r.job WHERE j.key IS NULL LIMIT $1",
     "SELECT 'state ' || s.job || ' belongs to no job' AS finding FROM states s
@@ -27,6 +27,8 @@ const CHECKS: [&str; 12] = [
     "SELECT 'ledger of no job: ' || l.job AS finding FROM ledger l
      LEFT JOIN jobs j ON j.key = l.job LEFT JOIN leftovers o ON o.job = l.job
      WHERE j.key IS NULL AND o.job IS NULL GROUP BY l.job LIMIT $1",
+    "SELECT 'earlier definition ' || e.number || ' belongs to no job' AS finding
+     FROM earlier_definitions e LEFT JOIN jobs j ON j.key = e.job WHERE j.key IS NULL LIMIT $1",
     "SELECT 'note ' || n.number || ' belongs to nothing' AS finding FROM notes n
      LEFT JOIN jobs j ON j.key = n.job LEFT JOIN collections c ON c.id = n.collection_id
      WHERE n.job <> 0 AND j.key IS NULL OR n.job = 0 AND n.collection_id <> 0 AND c.id IS NULL
@@ -95,12 +97,27 @@ impl Check<'_> {
         let mut after = i64::MIN;
         loop {
             let found = query(transaction, sql, &[&after, &DEFINITIONS_MAX]).await?;
-            let Some(last) = found.last() else { return Ok(()) };
+            let Some(last) = found.last() else { break };
             after = get(last, "key")?;
             for row in &found {
                 if let Err(StoreError::Unreadable(jobs)) = job(row, self.0) {
                     let found = jobs.iter().map(|job| format!("job {}: {}", job.key.0, job.reason));
                     findings.extend(found);
+                }
+            }
+        }
+        let sql = "SELECT e.number, e.job, e.generation, j.uid, e.definition
+             FROM earlier_definitions e JOIN jobs j ON j.key = e.job
+             WHERE e.number > $1 ORDER BY e.number LIMIT $2";
+        let mut after = i64::MIN;
+        loop {
+            let found = query(transaction, sql, &[&after, &DEFINITIONS_MAX]).await?;
+            let Some(last) = found.last() else { return Ok(()) };
+            after = get(last, "number")?;
+            for row in &found {
+                if let Err(error) = read_definition(get(row, "definition")?, uid(row)?, self.0) {
+                    let (job, generation): (i64, i64) = (get(row, "job")?, get(row, "generation")?);
+                    findings.push(format!("job {job}, generation {generation}: {error}"));
                 }
             }
         }

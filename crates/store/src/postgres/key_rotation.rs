@@ -7,13 +7,13 @@ use zeroize::Zeroizing;
 use crate::encryption::Cipher;
 use crate::error::StoreError;
 use crate::key_rotation::{
-    KeyChecks, KeyRotation, PAGE_JOBS, RotatingStore, StoredDefinition, derived_key,
+    DefinitionTable, KeyChecks, KeyRotation, PAGE_ROWS, RotatingStore, StoredDefinition,
+    derived_key,
 };
 use crate::postgres::PostgresStore;
 use crate::postgres::migrate::{encrypt_check, is_check_of};
-use crate::postgres::row::get;
+use crate::postgres::row::{get, uid};
 use crate::postgres::transfer::{connect_exclusively, failed};
-use crate::record::JobUid;
 use crate::store::Reply;
 use crate::stored_form::DefinitionCodec;
 
@@ -58,27 +58,53 @@ impl PostgresKeyRotation {
         Ok(KeyChecks { current, next: check(1)? })
     }
 
-    async fn read_definitions(&self, after: i64) -> Result<Vec<StoredDefinition>, StoreError> {
-        let sql = "SELECT key, uid, definition FROM jobs WHERE key > $1 ORDER BY key LIMIT $2";
-        let rows = self.client.query(sql, &[&after, &PAGE_JOBS]).await.map_err(failed)?;
+    async fn read_definitions(
+        &self,
+        table: DefinitionTable,
+        after: i64,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        let sql = match table {
+            DefinitionTable::Jobs => {
+                "SELECT key AS number, key AS job, uid, definition FROM jobs
+                 WHERE key > $1 ORDER BY key LIMIT $2"
+            }
+            DefinitionTable::Earlier => {
+                "SELECT e.number, e.job, j.uid, e.definition
+                 FROM earlier_definitions e JOIN jobs j ON j.key = e.job
+                 WHERE e.number > $1 ORDER BY e.number LIMIT $2"
+            }
+        };
+        let rows = self.client.query(sql, &[&after, &PAGE_ROWS]).await.map_err(failed)?;
         let definitions = rows.iter().map(|row| {
-            let uid: Vec<u8> = get(row, "uid")?;
-            let damaged = |_| StoreError::Damaged("a job has no readable uid".into());
-            let uid = JobUid(uid.try_into().map_err(damaged)?);
-            Ok(StoredDefinition { job: get(row, "key")?, uid, text: get(row, "definition")? })
+            Ok(StoredDefinition {
+                number: get(row, "number")?,
+                job: get(row, "job")?,
+                uid: uid(row)?,
+                text: get(row, "definition")?,
+            })
         });
         definitions.collect()
     }
 
     async fn write_definitions(
         &mut self,
+        table: DefinitionTable,
         definitions: Vec<StoredDefinition>,
     ) -> Result<(), StoreError> {
-        let (jobs, texts): (Vec<_>, Vec<_>) =
-            definitions.into_iter().map(|stored| (stored.job, stored.text)).unzip();
-        let sql = "UPDATE jobs j SET definition = n.definition
-             FROM unnest($1::bigint[], $2::text[]) AS n (key, definition) WHERE j.key = n.key";
-        self.client.execute(sql, &[&jobs, &texts]).await.map_err(failed)?;
+        let (numbers, texts): (Vec<_>, Vec<_>) =
+            definitions.into_iter().map(|stored| (stored.number, stored.text)).unzip();
+        let sql = match table {
+            DefinitionTable::Jobs => {
+                "UPDATE jobs j SET definition = n.definition
+                 FROM unnest($1::bigint[], $2::text[]) AS n (key, definition) WHERE j.key = n.key"
+            }
+            DefinitionTable::Earlier => {
+                "UPDATE earlier_definitions e SET definition = n.definition
+                 FROM unnest($1::bigint[], $2::text[]) AS n (number, definition)
+                 WHERE e.number = n.number"
+            }
+        };
+        self.client.execute(sql, &[&numbers, &texts]).await.map_err(failed)?;
         Ok(())
     }
 
@@ -127,12 +153,20 @@ impl RotatingStore for PostgresKeyRotation {
         })
     }
 
-    fn definitions(&mut self, after: i64) -> Reply<'_, Vec<StoredDefinition>> {
-        Box::pin(self.read_definitions(after))
+    fn definitions(
+        &mut self,
+        table: DefinitionTable,
+        after: i64,
+    ) -> Reply<'_, Vec<StoredDefinition>> {
+        Box::pin(self.read_definitions(table, after))
     }
 
-    fn replace(&mut self, definitions: Vec<StoredDefinition>) -> Reply<'_, ()> {
-        Box::pin(self.write_definitions(definitions))
+    fn replace(
+        &mut self,
+        table: DefinitionTable,
+        definitions: Vec<StoredDefinition>,
+    ) -> Reply<'_, ()> {
+        Box::pin(self.write_definitions(table, definitions))
     }
 
     fn derived_keys(&mut self) -> Reply<'_, Vec<(String, Vec<u8>)>> {

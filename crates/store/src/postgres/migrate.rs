@@ -13,7 +13,7 @@ use crate::postgres::error::{PostgresError, TransactionFailure, connection_error
 use crate::stored_form::DefinitionCodec;
 
 /// All migrations; the number of a migration is its position, from 1. Never change a published one.
-const MIGRATIONS: [(&str, &str); 19] = [
+const MIGRATIONS: [(&str, &str); 20] = [
     ("first", include_str!("../../migrations/postgres/0001_first.sql")),
     ("tokens", include_str!("../../migrations/postgres/0002_tokens.sql")),
     ("timing", include_str!("../../migrations/postgres/0003_timing.sql")),
@@ -36,6 +36,7 @@ const MIGRATIONS: [(&str, &str); 19] = [
     ("notes", include_str!("../../migrations/postgres/0017_notes.sql")),
     ("foreign keys", include_str!("../../migrations/postgres/0018_foreign_keys.sql")),
     ("job sets", include_str!("../../migrations/postgres/0019_job_sets.sql")),
+    ("earlier definitions", include_str!("../../migrations/postgres/0020_earlier_definitions.sql")),
 ];
 
 /// The key of the advisory lock: "kalends" in ASCII, unlikely to collide with other programs.

@@ -5,7 +5,7 @@
 //! | `connect`, `store` | [`PostgresStore`]: the connection pool and the [`Store`] trait |
 //! | `transaction`, `error` | transactions and queries with deadlines and retries; error mapping |
 //! | `migrate`, `schema` | schema migrations, the check of the encryption key, schema description |
-//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `notes`, `tokens`, `sessions` | reads, one statement each, and edits of groups and tokens |
+//! | `groups`, `collections`, `jobs`, `search`, `due`, `due_floor`, `runs`, `lease_floor`, `history`, `events`, `notes`, `earlier_definitions`, `tokens`, `sessions` | reads, one statement each, and edits of groups and tokens |
 //! | `read_queue` | concurrent reads of jobs in one statement |
 //! | `edit_jobs`, `edit_collection` | edits that the caller decides while their rows are locked; those of jobs in groups |
 //! | `jobs_for_run`, `commit`, `renew_leases` | the engine: jobs to run, batches of run writes, renewals of leases |
@@ -38,6 +38,7 @@ mod connect;
 mod due;
 mod due_floor;
 mod dump;
+mod earlier_definitions;
 mod edit_collection;
 mod edit_jobs;
 mod error;

@@ -7,6 +7,7 @@ use crate::engine_store::Retention;
 use crate::error::StoreError;
 use crate::postgres::PostgresStore;
 use crate::postgres::code::rows_max;
+use crate::postgres::earlier_definitions::PruneDefinitions;
 use crate::postgres::error::PostgresError;
 use crate::postgres::notes::PruneNotes;
 use crate::postgres::removal::{delete_jobs, lock_states};
@@ -59,6 +60,9 @@ impl PostgresStore {
             if deleted == 0 {
                 break;
             }
+        }
+        // Like the counts below, they are not rows that the caller counts.
+        while self.transact(PruneDefinitions { oldest, batch_max: BATCH_MAX }).await? == BATCH_MAX {
         }
         let oldest_bucket = bucket_of(now.saturating_sub(RUN_COUNTS_RETENTION));
         // Counts are not rows of jobs: the caller does not count them.

@@ -36,8 +36,8 @@ pub(super) async fn exclude_commits(
     Ok(())
 }
 
-/// Deletes jobs whose states are locked, with their runs and notes. Their history and ledger rows become
-/// unreachable and are removed later.
+/// Deletes jobs whose states are locked, with their runs, notes and earlier definitions. Their history and
+/// ledger rows become unreachable and are removed later.
 pub(super) async fn delete_jobs(
     transaction: &Transaction<'_>,
     jobs: &[i64],
@@ -48,6 +48,7 @@ pub(super) async fn delete_jobs(
     for delete in [
         "DELETE FROM runs WHERE job = ANY($1)",
         "DELETE FROM notes WHERE job = ANY($1)",
+        "DELETE FROM earlier_definitions WHERE job = ANY($1)",
         "DELETE FROM states WHERE job = ANY($1)",
         "DELETE FROM jobs WHERE key = ANY($1)",
         "INSERT INTO leftovers (job) SELECT unnest($1::bigint[])",

@@ -135,14 +135,18 @@ fn unreadable(row: &Row, collection: Option<&CollectionPath>, reason: String) ->
     StoreError::Unreadable(vec![UnreadableJob { key, path, reason }])
 }
 
+pub(super) fn uid(row: &Row) -> Result<JobUid, StoreError> {
+    let uid: &[u8] = get(row, "uid")?;
+    let uid = uid.try_into().map(JobUid);
+    uid.map_err(|_| StoreError::Damaged("uid does not have 16 bytes".into()))
+}
+
 fn decode_job(
     row: &Row,
     collection: &CollectionPath,
     codec: &DefinitionCodec,
 ) -> Result<JobRecord, StoreError> {
-    let uid: &[u8] = get(row, "uid")?;
-    let uid = uid.try_into().map(JobUid);
-    let uid = uid.map_err(|_| StoreError::Damaged("uid does not have 16 bytes".into()))?;
+    let uid = uid(row)?;
     Ok(JobRecord {
         key: JobKey(get(row, "key")?),
         path: JobPath {

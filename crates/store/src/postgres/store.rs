@@ -36,8 +36,8 @@ use crate::postgres::pause::EditPause;
 use crate::postgres::probe::Probe;
 use crate::postgres::renew_leases::RenewLeases;
 use crate::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, EarlierDefinition, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::run_reports::{
     ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery,
@@ -173,6 +173,14 @@ impl ApiStore for PostgresStore {
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         Box::pin(self.read_events(after, limit))
+    }
+
+    fn earlier_definition(
+        &self,
+        job: JobKey,
+        generation: u64,
+    ) -> Reply<'_, Option<EarlierDefinition>> {
+        Box::pin(self.read_earlier_definition(job, generation))
     }
 
     fn ledger(

@@ -139,7 +139,8 @@ impl PostgresTransfer {
              WHERE closed > (SELECT max(closed) FROM ledger) - 6912000000000
              GROUP BY closed / 6000000000, collection_id;
              SELECT setval('groups_id_seq', max(id)) FROM groups;
-             SELECT setval('notes_number_seq', max(number)) FROM notes";
+             SELECT setval('notes_number_seq', max(number)) FROM notes;
+             SELECT setval('earlier_definitions_number_seq', max(number)) FROM earlier_definitions";
         self.client.batch_execute(count).await.map_err(failed)?;
         for (sequence, number) in sequences(&mut numbers) {
             if *number > 0 {
@@ -262,6 +263,12 @@ fn read_statement(table: Table) -> &'static str {
              FROM jobs WHERE key > $1 AND collection_id IN (SELECT id FROM collections)
              ORDER BY key LIMIT $2"
         }
+        Table::EarlierDefinitions => {
+            "SELECT json_build_array(e.number, e.job, e.generation, e.replaced, e.definition)::text
+             FROM earlier_definitions e JOIN jobs j ON j.key = e.job
+             WHERE e.number > $1 AND j.collection_id IN (SELECT id FROM collections)
+             ORDER BY e.number LIMIT $2"
+        }
         Table::States => {
             "SELECT json_build_array(job, collection_id, generation, enabled::int, lifecycle, due,
                  used, last_execution, executions, failures, faulted, finished, entries,
@@ -344,6 +351,11 @@ fn write_statements(table: Table) -> &'static [&'static str] {
                  (r->>10)::int::boolean, r->>11, ARRAY(SELECT json_array_elements_text(r->12))
              FROM json_array_elements($1::text::json) r",
         ],
+        Table::EarlierDefinitions => &[
+            "INSERT INTO earlier_definitions (number, job, generation, replaced, definition)
+             SELECT (r->>0)::bigint, (r->>1)::bigint, (r->>2)::bigint, (r->>3)::bigint, r->>4
+             FROM json_array_elements($1::text::json) r",
+        ],
         Table::States => &[
             "INSERT INTO states (job, collection_id, generation, enabled, lifecycle, due, used,
                  last_execution, executions, failures, faulted, finished, entries,
@@ -415,11 +427,12 @@ mod tests {
     /// The schema after all migrations; a test compares it with a database.
     const SCHEMA: &str = include_str!("../../migrations/postgres/schema.txt");
     /// Tables whose rows are copied.
-    const COPIED: [(&str, Table); 12] = [
+    const COPIED: [(&str, Table); 13] = [
         ("subscriptions", Table::Groups),
         ("groups", Table::Groups),
         ("collections", Table::Collections),
         ("jobs", Table::Jobs),
+        ("earlier_definitions", Table::EarlierDefinitions),
         ("states", Table::States),
         ("runs", Table::Runs),
         ("history", Table::History),

@@ -43,7 +43,7 @@ const DROP_PRESENT: &str = "
     DROP TABLE IF EXISTS temp.logged_run_numbers;";
 
 /// Queries for violated invariants. Each returns one line of text per violation.
-const VIOLATIONS: [&str; 23] = [
+const VIOLATIONS: [&str; 24] = [
     "SELECT 'job ' || job || ' has no state' FROM jobs
      WHERE job NOT IN (SELECT job FROM present)",
     "SELECT 'job ' || job || ' has a state and is not there' FROM present
@@ -83,6 +83,8 @@ const VIOLATIONS: [&str; 23] = [
      WHERE job NOT IN (SELECT job FROM jobs) AND job NOT IN (SELECT job FROM leftovers)",
     "SELECT 'row ' || id || ' of the ledger belongs to nothing' FROM ledger
      WHERE job NOT IN (SELECT job FROM jobs) AND job NOT IN (SELECT job FROM leftovers)",
+    "SELECT 'earlier definition ' || number || ' belongs to no job' FROM earlier_definitions
+     WHERE job NOT IN (SELECT job FROM jobs)",
     "SELECT 'note ' || number || ' belongs to nothing' FROM notes
      WHERE job <> 0 AND job NOT IN (SELECT job FROM jobs)
          OR job = 0 AND collection <> 0 AND collection NOT IN (SELECT id FROM collections)",
@@ -257,12 +259,16 @@ fn unreadable(connection: &Connection, codec: &DefinitionCodec) -> SqliteResult<
             found.push(format!("collection {}: {error}", row.get::<_, i64>(0)?));
         }
     }
-    let mut statement = connection.prepare("SELECT job, uid, definition FROM jobs")?;
+    let mut statement = connection.prepare(
+        "SELECT 'job ' || job, uid, definition FROM jobs
+         UNION ALL SELECT 'job ' || job || ', generation ' || generation, uid, e.definition
+         FROM earlier_definitions e JOIN jobs USING (job)",
+    )?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let definition = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
         if let Err(error) = read_definition(definition, JobUid(row.get(1)?), codec) {
-            found.push(format!("job {}: {error}", row.get::<_, i64>(0)?));
+            found.push(format!("{}: {error}", row.get::<_, String>(0)?));
         }
         if found.len() as i64 >= LINES_MAX {
             break;

@@ -9,12 +9,15 @@ use rusqlite::Connection;
 use crate::api_store::{DecideJob, EditedJob, JobContext, JobPut, JobWrite, active_pause};
 use crate::error::StoreError;
 use crate::notes::action_on_job;
-use crate::record::{CollectionStatus, Job, JobKey, JobRecord, JobUid, edited_job};
+use crate::record::{
+    CollectionStatus, EarlierDefinition, Job, JobKey, JobRecord, JobUid, edited_job,
+};
 use crate::run_state::state_after_run_request;
 use crate::search::search_text;
 use crate::sqlite::chain::append_ledger;
 use crate::sqlite::code::Coded;
 use crate::sqlite::collections::{self, CollectionRow, recount};
+use crate::sqlite::earlier_definitions;
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::jobs::{self, EditableJob};
 use crate::sqlite::notes::{self, SubjectKey};
@@ -82,6 +85,9 @@ pub(crate) fn edit_job(
             Some(JobRecord { state, ..job.clone() })
         }
         (JobWrite::Put(put), Some(existing)) => {
+            if EarlierDefinition::is_retained(&existing.record, &open) {
+                earlier_definitions::retain(transaction.connection(), &existing.record, now)?;
+            }
             Some(update_job(transaction, codec, existing, *put, now)?)
         }
         (JobWrite::Put(put), None) => {

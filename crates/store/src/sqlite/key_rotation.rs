@@ -8,7 +8,8 @@ use zeroize::Zeroizing;
 use crate::encryption::Cipher;
 use crate::error::StoreError;
 use crate::key_rotation::{
-    KeyChecks, KeyRotation, PAGE_JOBS, RotatingStore, StoredDefinition, derived_key,
+    DefinitionTable, KeyChecks, KeyRotation, PAGE_ROWS, RotatingStore, StoredDefinition,
+    derived_key,
 };
 use crate::record::JobUid;
 use crate::sqlite::code::collect;
@@ -73,12 +74,29 @@ impl SqliteKeyRotation {
         Ok(written()?)
     }
 
-    fn read_definitions(&self, after: i64) -> SqliteResult<Vec<StoredDefinition>> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT job, uid, definition FROM jobs WHERE job > ? ORDER BY job LIMIT ?",
-        )?;
-        collect(statement.query((after, PAGE_JOBS))?, |row| {
-            Ok(StoredDefinition { job: row.get(0)?, uid: JobUid(row.get(1)?), text: row.get(2)? })
+    fn read_definitions(
+        &self,
+        table: DefinitionTable,
+        after: i64,
+    ) -> SqliteResult<Vec<StoredDefinition>> {
+        let mut statement = self.connection.prepare_cached(match table {
+            DefinitionTable::Jobs => {
+                "SELECT job AS number, job, uid, definition FROM jobs
+                 WHERE job > ? ORDER BY job LIMIT ?"
+            }
+            DefinitionTable::Earlier => {
+                "SELECT e.number, e.job, j.uid, e.definition
+                 FROM earlier_definitions e CROSS JOIN jobs j ON j.job = e.job
+                 WHERE e.number > ? ORDER BY e.number LIMIT ?"
+            }
+        })?;
+        collect(statement.query((after, PAGE_ROWS))?, |row| {
+            Ok(StoredDefinition {
+                number: row.get(0)?,
+                job: row.get(1)?,
+                uid: JobUid(row.get(2)?),
+                text: row.get(3)?,
+            })
         })
     }
 
@@ -111,17 +129,30 @@ impl RotatingStore for SqliteKeyRotation {
         Box::pin(std::future::ready(begun))
     }
 
-    fn definitions(&mut self, after: i64) -> Reply<'_, Vec<StoredDefinition>> {
-        let found = self.read_definitions(after).map_err(StoreError::from);
+    fn definitions(
+        &mut self,
+        table: DefinitionTable,
+        after: i64,
+    ) -> Reply<'_, Vec<StoredDefinition>> {
+        let found = self.read_definitions(table, after).map_err(StoreError::from);
         Box::pin(std::future::ready(found))
     }
 
-    fn replace(&mut self, definitions: Vec<StoredDefinition>) -> Reply<'_, ()> {
+    fn replace(
+        &mut self,
+        table: DefinitionTable,
+        definitions: Vec<StoredDefinition>,
+    ) -> Reply<'_, ()> {
         let replaced = self.write(|connection| {
-            let sql = "UPDATE jobs SET definition = ? WHERE job = ?";
+            let sql = match table {
+                DefinitionTable::Jobs => "UPDATE jobs SET definition = ? WHERE job = ?",
+                DefinitionTable::Earlier => {
+                    "UPDATE earlier_definitions SET definition = ? WHERE number = ?"
+                }
+            };
             let mut statement = connection.prepare_cached(sql)?;
-            for StoredDefinition { job, text, .. } in &definitions {
-                statement.execute((text, job))?;
+            for StoredDefinition { number, text, .. } in &definitions {
+                statement.execute((text, number))?;
             }
             Ok(())
         });

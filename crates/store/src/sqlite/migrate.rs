@@ -12,7 +12,7 @@ use crate::sqlite::error::SqliteResult;
 const APPLICATION_ID: i32 = 0x4b41_4c45;
 
 /// All migrations. Never change the statements of a published one.
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     include_str!("../../migrations/sqlite/0001_first.sql"),
     include_str!("../../migrations/sqlite/0002_tokens.sql"),
     include_str!("../../migrations/sqlite/0003_timing.sql"),
@@ -29,6 +29,7 @@ const MIGRATIONS: [&str; 16] = [
     include_str!("../../migrations/sqlite/0014_run_reports.sql"),
     include_str!("../../migrations/sqlite/0015_notes.sql"),
     include_str!("../../migrations/sqlite/0016_job_sets.sql"),
+    include_str!("../../migrations/sqlite/0017_earlier_definitions.sql"),
 ];
 
 /// The newest schema version that this program supports.

@@ -8,7 +8,7 @@
 //! | `writer`, `queue`, `task` | the thread that writes: group commit of everything that waits |
 //! | `readers` | the threads and the inline connections that read |
 //! | `write_back` | the write-back cache: dirty rows, change log, snapshots, flush, WAL checkpoint |
-//! | `groups`, `collections`, `jobs`, `jobs_for_run`, `state`, `due`, `due_batch`, `runs`, `history`, `chain`, `new_rows`, `events`, `search`, `notes` | statements, by subject |
+//! | `groups`, `collections`, `jobs`, `jobs_for_run`, `state`, `due`, `due_batch`, `runs`, `history`, `chain`, `new_rows`, `events`, `search`, `notes`, `earlier_definitions` | statements, by subject |
 //! | `edit_collection`, `edit_job` | edits |
 //! | `path_keys`, `collection_cache`, `collection_of_job` | lookups of paths and collections |
 //! | [`SqliteTokens`] (`tokens`) | API tokens, for tools beside a server |
@@ -28,6 +28,7 @@ mod connection;
 mod due;
 mod due_batch;
 mod dump;
+mod earlier_definitions;
 mod edit_collection;
 mod edit_job;
 mod error;

@@ -9,6 +9,7 @@ use crate::record::JobKey;
 use crate::run_reports::RUN_COUNTS_RETENTION;
 use crate::sqlite::chain::{self, ChainKind};
 use crate::sqlite::code::{Coded, collect, read, rows_max};
+use crate::sqlite::earlier_definitions;
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::notes;
 use crate::sqlite::removal::delete_job;
@@ -39,6 +40,8 @@ pub(crate) enum ExpiredRows {
     Ledger,
     /// Notes, by the time of their action.
     Notes,
+    /// Earlier definitions, by the time at which they were replaced.
+    Definitions,
     /// Finished jobs, by the time at which they finished.
     Jobs,
     /// Sessions, by the time at which they expire.
@@ -49,10 +52,11 @@ pub(crate) enum ExpiredRows {
 
 impl ExpiredRows {
     /// All kinds, in the order of their removal.
-    pub(crate) const ALL: [ExpiredRows; 6] = [
+    pub(crate) const ALL: [ExpiredRows; 7] = [
         ExpiredRows::History,
         ExpiredRows::Ledger,
         ExpiredRows::Notes,
+        ExpiredRows::Definitions,
         ExpiredRows::Jobs,
         ExpiredRows::Sessions,
         ExpiredRows::RunCounts,
@@ -61,9 +65,10 @@ impl ExpiredRows {
     /// Rows with an earlier time have expired.
     pub(crate) fn cutoff(self, retention: Retention, now: Instant) -> Instant {
         let age = match self {
-            ExpiredRows::History | ExpiredRows::Ledger | ExpiredRows::Notes => {
-                retention.history_age
-            }
+            ExpiredRows::History
+            | ExpiredRows::Ledger
+            | ExpiredRows::Notes
+            | ExpiredRows::Definitions => retention.history_age,
             ExpiredRows::Jobs => retention.finished_jobs,
             ExpiredRows::Sessions => Duration::ZERO,
             ExpiredRows::RunCounts => RUN_COUNTS_RETENTION,
@@ -84,6 +89,9 @@ impl ExpiredRows {
             }
             ExpiredRows::Ledger => remove_chain_rows(transaction, ChainKind::Ledger, cutoff, limit),
             ExpiredRows::Notes => notes::remove_expired(transaction.connection(), cutoff, limit),
+            ExpiredRows::Definitions => {
+                earlier_definitions::remove_expired(transaction.connection(), cutoff, limit)
+            }
             ExpiredRows::Jobs => remove_jobs(transaction, cutoff, limit),
             ExpiredRows::Sessions => {
                 let removed = sessions::prune(transaction.connection(), cutoff, limit)?;

@@ -7,13 +7,14 @@ use crate::record::JobKey;
 use crate::sqlite::chain::ChainKind;
 use crate::sqlite::code::{Coded, collect, read};
 use crate::sqlite::collections::recount;
+use crate::sqlite::earlier_definitions;
 use crate::sqlite::error::SqliteResult;
 use crate::sqlite::notes;
 use crate::sqlite::state::ReadState as _;
 use crate::sqlite::write_back::WriteTransaction;
 
-/// Deletes a job with its runs and notes. Its history and ledger rows become unreachable and are removed
-/// later.
+/// Deletes a job with its runs, notes and earlier definitions. Its history and ledger rows become
+/// unreachable and are removed later.
 pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> SqliteResult<()> {
     let connection = transaction.connection();
     let deleted: Option<(i64, i64)> = connection
@@ -23,6 +24,7 @@ pub(crate) fn delete_job(transaction: &mut WriteTransaction, job: JobKey) -> Sql
     let Some((collection, authenticated)) = deleted else { return Ok(()) };
     connection.prepare_cached("DELETE FROM tags WHERE job = ?")?.execute([Coded(job)])?;
     notes::delete_of_job(connection, job)?;
+    earlier_definitions::delete_of_job(connection, job)?;
     recount(connection, collection, -1, -authenticated)?;
     // `None` if it cannot be read, which must not keep the job.
     let state = match transaction.state(job) {

@@ -26,8 +26,8 @@ use crate::overview_store::{
     SchedulesPage, StatesPage, TextsFrom, TextsPage,
 };
 use crate::record::{
-    CollectionRecord, CollectionStatus, GateState, GroupRecord, HistoryRecord, JobForRun, JobKey,
-    JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
+    CollectionRecord, CollectionStatus, EarlierDefinition, GateState, GroupRecord, HistoryRecord,
+    JobForRun, JobKey, JobRecord, LedgerRecord, OpenRun, PauseRecord, SlotKey,
 };
 use crate::run_reports::{
     ClosedRunsPage, ClosedRunsQuery, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery,
@@ -49,9 +49,9 @@ use crate::sqlite::write_back::Snapshot;
 use crate::sqlite::write_back::WriteTransaction;
 use crate::sqlite::writer::Writer;
 use crate::sqlite::{
-    backup, check, collections, connection, due, edit_collection, edit_job, events, groups,
-    history, invariant_scan, jobs, jobs_for_run, key_check, migrate, notes, overview,
-    overview_scan, pause, run_counts, run_reports, runs, search, sessions, tokens,
+    backup, check, collections, connection, due, earlier_definitions, edit_collection, edit_job,
+    events, groups, history, invariant_scan, jobs, jobs_for_run, key_check, migrate, notes,
+    overview, overview_scan, pause, run_counts, run_reports, runs, search, sessions, tokens,
 };
 use crate::store::{AdminStore, LeaseClock, PauseState, Reply, StoreHealth, next_due};
 use crate::stored_form::DefinitionCodec;
@@ -402,6 +402,16 @@ impl ApiStore for SqliteStore {
 
     fn events(&self, after: Option<EventPosition>, limit: usize) -> Reply<'_, Events> {
         self.read(move |snapshot, _| events::after(snapshot, after, limit))
+    }
+
+    fn earlier_definition(
+        &self,
+        job: JobKey,
+        generation: u64,
+    ) -> Reply<'_, Option<EarlierDefinition>> {
+        self.read(move |snapshot, codec| {
+            earlier_definitions::find(snapshot.connection(), codec, job, generation)
+        })
     }
 
     fn ledger(

@@ -234,6 +234,12 @@ fn read_statement(table: Table) -> &'static str {
              FROM jobs WHERE job > ?1 AND collection IN (SELECT id FROM collections)
              ORDER BY job LIMIT ?2"
         }
+        Table::EarlierDefinitions => {
+            "SELECT e.number, e.job, e.generation, e.replaced, e.definition
+             FROM earlier_definitions e CROSS JOIN jobs j ON j.job = e.job
+             WHERE e.number > ?1 AND j.collection IN (SELECT id FROM collections)
+             ORDER BY e.number LIMIT ?2"
+        }
         Table::States => {
             "SELECT job, collection, generation, switched_on, lifecycle, due, used, last_execution,
                  executions, failures, faulted, finished, entries,
@@ -299,6 +305,10 @@ fn write_statement(table: Table) -> &'static str {
             "INSERT INTO jobs (job, collection, name_key, name, uid, created, version, definition,
                  shortest_gap, shortest_retry, authenticated, search)
              VALUES (?1, ?2, ?3, ?4, unhex(?5), ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+        }
+        Table::EarlierDefinitions => {
+            "INSERT INTO earlier_definitions (number, job, generation, replaced, definition)
+             VALUES (?1, ?2, ?3, ?4, ?5)"
         }
         Table::States => {
             "INSERT INTO state (job, collection, generation, switched_on, lifecycle, due, used,
@@ -381,10 +391,11 @@ mod tests {
     use super::*;
 
     /// Tables whose rows are copied.
-    const COPIED: [(&str, Table); 11] = [
+    const COPIED: [(&str, Table); 12] = [
         ("groups", Table::Groups),
         ("collections", Table::Collections),
         ("jobs", Table::Jobs),
+        ("earlier_definitions", Table::EarlierDefinitions),
         ("state", Table::States),
         ("runs", Table::Runs),
         ("history", Table::History),

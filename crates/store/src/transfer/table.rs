@@ -19,6 +19,7 @@ pub enum Table {
     Groups,
     Collections,
     Jobs,
+    EarlierDefinitions,
     States,
     Runs,
     History,
@@ -31,10 +32,11 @@ pub enum Table {
 
 impl Table {
     /// All tables, each after those that it refers to.
-    pub const ALL: [Table; 11] = [
+    pub const ALL: [Table; 12] = [
         Table::Groups,
         Table::Collections,
         Table::Jobs,
+        Table::EarlierDefinitions,
         Table::States,
         Table::Runs,
         Table::History,
@@ -51,6 +53,7 @@ impl Table {
             Table::Groups => "resource groups",
             Table::Collections => "collections",
             Table::Jobs => "jobs",
+            Table::EarlierDefinitions => "earlier definitions",
             Table::States => "states of jobs",
             Table::Runs => "open runs",
             Table::History => "history entries",
@@ -94,6 +97,7 @@ impl Table {
                 "shortest_retry",
                 "authenticated",
             ],
+            Table::EarlierDefinitions => &["number", "job", "generation", "replaced", "definition"],
             Table::States => &[
                 "job",
                 "collection",

@@ -7,4 +7,4 @@ mod write;
 pub use extensions::keep_extensions;
 pub(crate) use read::job_node;
 pub use read::{FinalState, JobBody, read_job};
-pub use write::{JobRuntimeState, job_with_secrets, write_job};
+pub use write::{JobRuntimeState, job_with_secrets, write_job, write_job_generation};

@@ -1,6 +1,7 @@
 //! Serialising a job. Bodies of the old versions equal those of the retired service.
 
 use kalends_domain::{CollectionState, JobDefinition, JobPath, JobStatus, Lifecycle, Switch};
+use kalends_recurrence::Instant;
 
 use super::extensions;
 use crate::action::write_main;
@@ -41,6 +42,22 @@ pub fn write_job<'a>(
         .put("type", JOB_TYPE)
         .put("name", job_name(path))
         .put("properties", properties)
+        .into()
+}
+
+/// Serialises the definition of a job in a generation, without secrets; `replaced` is absent for the
+/// present one.
+pub fn write_job_generation<'a>(
+    generation: u64,
+    job: &'a JobDefinition,
+    replaced: Option<Instant>,
+    version: Version,
+) -> Json<'a> {
+    let options = WriteOptions { version, secrets: Secrets::Omit };
+    ObjectBuilder::new()
+        .put("generation", generation)
+        .put_some("replacedTime", replaced)
+        .put("properties", write_properties(job, state(job.switch, Lifecycle::Active), options))
         .into()
 }
 

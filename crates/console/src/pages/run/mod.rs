@@ -53,7 +53,9 @@ struct RunPage<'a> {
     /// Whether a request of the run was sent, or may be.
     is_sent: bool,
     requests: Vec<SentRequest>,
-    /// Generation of the run, if the definition has changed since.
+    /// Whether these are the requests of the run, not those of a later definition.
+    has_request: bool,
+    /// The edit since the run, if there was one.
     changed: Option<Changed>,
     facts: Vec<Fact>,
     /// The run because of which this occurrence was skipped.
@@ -62,9 +64,31 @@ struct RunPage<'a> {
     next: Option<Link>,
 }
 
+/// The job was edited since a run.
 struct Changed {
+    /// Generation of the run.
     ran: String,
+    /// The present generation.
     current: String,
+    request: RequestSince,
+}
+
+/// The request of a run after an edit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RequestSince {
+    /// The edit left the action as it was.
+    Same,
+    /// The action has changed; that of the run is shown.
+    Earlier,
+    /// The definition of the run is not retained; the present request is shown.
+    Unknown,
+}
+
+impl Changed {
+    /// Whether the request that is shown is that of the run.
+    fn has_request(&self) -> bool {
+        self.request != RequestSince::Unknown
+    }
 }
 
 struct Fact {
@@ -128,10 +152,23 @@ pub(super) async fn page(
     let generation = attempts.iter().map(|attempt| attempt.generation.clone());
     let generation = generation.chain([row.text("generation")]).find(|text| !text.is_empty());
     let current = explanation.text("job.generation");
-    let changed = generation
-        .clone()
-        .filter(|ran| *ran != current)
-        .map(|ran| Changed { ran, current: current.clone() });
+    let ran = generation.clone().filter(|ran| *ran != current);
+    let earlier = match &ran {
+        Some(ran) => earlier_definition(address, ran, view, api).await,
+        None => None,
+    };
+    let present = job.member("properties.action");
+    let changed = ran.map(|ran| Changed {
+        request: match &earlier {
+            Some(earlier) if earlier.member("properties.action") == present => RequestSince::Same,
+            Some(_) => RequestSince::Earlier,
+            None => RequestSince::Unknown,
+        },
+        ran,
+        current,
+    });
+    // The definition that the run used, if it is known.
+    let job = earlier.as_ref().unwrap_or(&job);
     if let Some(attempt) = attempts.iter_mut().find(|attempt| attempt.is_main) {
         attempt.is_open = true;
     }
@@ -142,7 +179,7 @@ pub(super) async fn page(
     let ran = attempts.iter().filter(|attempt| !attempt.is_postponed);
     let started = ran.filter_map(|attempt| attempt.started).min().or(row.time("attemptTime"));
     let timeout = match row.has("attemptTime") {
-        true => timeout(&job, api).await,
+        true => timeout(job, api).await,
         false => None,
     };
     let is_sent = !matches!(mark, Mark::Skipped | Mark::Disabled)
@@ -183,6 +220,7 @@ pub(super) async fn page(
         waterfall: waterfall(scheduled, &attempts, &row, timeout, view),
         facts: facts(&row, &attempts, scheduled, generation, view),
         requests,
+        has_request: changed.as_ref().is_none_or(Changed::has_request),
         changed,
         blocked_by: explanation.time("blockedBy").map(link),
         previous: explanation.time("previousOccurrence").map(link),
@@ -192,6 +230,17 @@ pub(super) async fn page(
         view,
     };
     rendered(&page)
+}
+
+/// The definition of a job in an earlier generation, if it is retained.
+async fn earlier_definition(
+    address: &JobAddress,
+    generation: &str,
+    view: &View,
+    api: &dyn Api,
+) -> Option<Value> {
+    let found = read(api, &address.api(&format!("/definitions/{generation}"), "")).await;
+    found.ok().map(|definition| without_secrets(definition, &view.secret_headers))
 }
 
 /// The timeout of an attempt: that of the job, or else that of the server.

@@ -22,13 +22,16 @@ fn entry(second: u32, retry: u64, status: &str, action: &str, body: &str) -> Val
     }})
 }
 
-fn api(reason: &str, row: Value, history: Value) -> FakeApi {
+fn action() -> Value {
     let request = json!({"uri": "https://a.example/?sig=canary", "method": "POST",
         "headers": {"Authorization": "canary", "X-Team": HOSTILE}, "body": HOSTILE});
     let error_action =
         json!({"type": "Https", "request": {"uri": "https://b.example/alert", "method": "POST"}});
-    let job = json!({"properties": {"state": "Enabled",
-        "action": {"type": "Https", "request": request, "errorAction": error_action}}});
+    json!({"type": "Https", "request": request, "errorAction": error_action})
+}
+
+fn api(reason: &str, row: Value, history: Value) -> FakeApi {
+    let job = json!({"properties": {"state": "Enabled", "action": action()}});
     let rows = if row.is_null() { json!([]) } else { json!([row]) };
     let explanation = json!({"reason": reason, "explanation": "The occurrence of 2026-11-16T01:30:00Z failed.",
         "occurrence": "2026-11-16T01:30:00Z", "job": {"generation": 5}, "occurrences": rows,
@@ -62,7 +65,7 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
     assert!(body.contains("{\n  &#34;b&#34;: 1,\n  &#34;a&#34;: &#34;xxx"), "also if it was cut");
     assert!(body.contains("the first 1,024 characters; history keeps no more"));
     assert!(body.contains("{\n  &#34;a&#34;: 1\n}"), "JSON has line breaks");
-    assert!(body.contains("this run had generation 3. Earlier definitions are not kept"), "{body}");
+    assert!(body.contains("generation 3, whose definition is no longer retained"), "{body}");
     assert!(body.contains("Request of the present definition, generation 5"), "{body}");
     assert!(!body.contains("Copy as curl"), "it is not the request of this run: {body}");
     assert!(body.contains("0123456789abcdef"));
@@ -71,6 +74,24 @@ async fn a_failed_run_shows_its_attempts_and_its_error_action() {
     assert!(body.contains("Authorization: [masked]"));
     assert_eq!(body.matches("Its idempotency key is another one").count(), 1, "{body}");
     assert!(body.contains("POST /alert HTTP/1.1"), "the request of the error action is shown");
+}
+
+#[tokio::test]
+async fn a_run_before_an_edit_shows_the_request_of_its_definition() {
+    let history = || json!([entry(0, 0, "Completed", "MainAction", "ok")]);
+    let api = || api("Completed", row("Completed", "Scheduled"), history());
+    let request = json!({"uri": "https://earlier.example/?sig=canary", "method": "PUT",
+        "headers": {"Authorization": "canary"}});
+    let earlier = json!({"generation": 3, "replacedTime": "2026-11-16T02:00:00Z",
+        "properties": {"action": {"type": "Https", "request": request}}});
+    let body = page(api().with(&format!("{JOB}/definitions/3"), earlier)).await;
+    assert!(body.contains("this is the request of generation 3, the present one is 5"), "{body}");
+    assert!(body.contains("Host: earlier.example") && !body.contains("Host: a.example"), "{body}");
+    assert!(body.contains("Copy as curl") && !body.contains("canary"), "{body}");
+    let same = json!({"generation": 3, "properties": {"state": "Disabled", "action": action()}});
+    let body = page(api().with(&format!("{JOB}/definitions/3"), same)).await;
+    assert!(body.contains("changed since, to generation 5, but not its action"), "{body}");
+    assert!(body.contains("Host: a.example") && body.contains("Copy as curl"), "{body}");
 }
 
 #[tokio::test]

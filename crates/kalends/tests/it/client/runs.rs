@@ -59,9 +59,10 @@ fn waiting_ends_with_the_run_in_flight() {
     user.ok(&["job", "run", "slow"]);
     let in_flight = crate::target::wait_for(|| {
         let runs = user.json(&["run", "list", "--active"]);
-        runs.as_array().unwrap().first().cloned()
+        let is_running = |run: &&Value| run["disposition"] == "Running";
+        runs.as_array().unwrap().iter().find(is_running).cloned()
     });
-    assert_eq!(in_flight.unwrap()["disposition"], "Running");
+    assert!(in_flight.is_some());
     let mut command = user.command(&["job", "wait", "slow"]);
     let mut waiting = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut notes = BufReader::new(waiting.stderr.take().unwrap()).lines();

@@ -68,7 +68,7 @@ impl Operation for EditJobs<'_> {
         let codec = self.codec;
         let decide = |edit: &mut JobEdit| locked.decide(edit, codec, &mut writes);
         let decided: Vec<_> = self.edits.iter_mut().map(decide).collect();
-        let created = writes.write(transaction, locked.collection.id).await?;
+        let created = writes.write(transaction, locked.collection.id, locked.now).await?;
         let mut outcomes = Vec::with_capacity(decided.len());
         let mut notes = Vec::new();
         for (edit, decided) in self.edits.iter().zip(decided) {

@@ -13,12 +13,14 @@ use crate::postgres::code::{rows_max, without_nul};
 use crate::postgres::columns::state_columns;
 use crate::postgres::commit::{ClosedRow, DRAW_RUN_IDS, close_runs, open_runs, write_ledger};
 use crate::postgres::due_floor::lower_due_floor;
+use crate::postgres::earlier_definitions::retain_definitions;
 use crate::postgres::error::PostgresError;
 use crate::postgres::removal::delete_jobs;
 use crate::postgres::row::get;
 use crate::postgres::transaction::{Transaction, execute, query};
 use crate::record::{
-    Job, JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, OpenRun, RunId, edited_job,
+    EarlierDefinition, Job, JobFacts, JobKey, JobRecord, JobState, JobUid, LedgerRecord, OpenRun,
+    RunId, edited_job,
 };
 use crate::run_state::{RunRow, close_superseded_run, manual_run, state_after_run_request};
 use crate::search::search_text;
@@ -29,6 +31,8 @@ use crate::stored_form::{DefinitionCodec, write_definition};
 pub(super) struct Writes {
     created: Vec<NewJob>,
     replaced: Vec<ReplacedJob>,
+    /// Replaced jobs whose definitions are retained, with their generations.
+    retained: Vec<(JobKey, u64)>,
     deleted: Vec<i64>,
     /// Jobs that open a manual run, with their generations, and the scheduled times.
     run: Vec<(JobKey, u64, Instant)>,
@@ -133,6 +137,9 @@ impl Writes {
         if open.iter().any(|run| run.waits_for.is_some()) {
             self.unparked.push(before.key.0);
         }
+        if EarlierDefinition::is_retained(before, open) {
+            self.retained.push((before.key, before.job.generation));
+        }
         self.lower_due(state.due);
         let is_enabled = definition.switch == Switch::Enabled;
         let job = edited_job(&before.job, definition, waiting, now);
@@ -174,9 +181,12 @@ impl Writes {
         self,
         transaction: &Transaction<'_>,
         collection: i64,
+        now: Instant,
     ) -> Result<Vec<JobKey>, PostgresError> {
         // First, because a new job may have the name of a deleted one.
         delete_jobs(transaction, &self.deleted).await?;
+        // Before they are replaced.
+        retain_definitions(transaction, &self.retained, now).await?;
         let runs = self.manual_runs(transaction).await?;
         let (created, ..) = tokio::try_join!(
             biased;

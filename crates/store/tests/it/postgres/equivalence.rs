@@ -393,6 +393,11 @@ impl Observed {
             };
             let (name, state) = (self.position("job", job.key.0), without_clock(job.state));
             let version = job.version;
+            for generation in 1..job.job.generation {
+                let earlier = store.earlier_definition(job.key, generation).await.unwrap();
+                let definition = earlier.map(|earlier| (earlier.generation, earlier.definition));
+                snapshot.push(format!("{definition:?}"));
+            }
             let definition = without_enabled_since(job.job);
             snapshot.push(format!("{name} {definition:?} {state:?} {version} {collection:?}"));
             for run in store.open_runs(job.key).await.unwrap() {
@@ -433,7 +438,9 @@ fn without_clock(state: JobState) -> JobState {
 
 /// Truncates all tables, which is faster than creating a database.
 async fn truncate(database: &TestDatabase) {
-    let tables = "TRUNCATE subscriptions, groups, collections, jobs, states, runs, history, ledger";
+    let tables =
+        "TRUNCATE subscriptions, groups, collections, jobs, earlier_definitions, states, runs,
+        history, ledger";
     database.client().await.batch_execute(tables).await.unwrap();
 }
 

@@ -41,7 +41,7 @@ fn many_nodes_can_start_concurrently_on_an_empty_database() {
         assert_eq!(tasks.join_all().await, vec![Ok(()); 8]);
         let steps = "SELECT count(*) FROM schema_steps";
         let steps: i64 = database.client().await.query_one(steps, &[]).await.unwrap().get(0);
-        assert_eq!(steps, 19);
+        assert_eq!(steps, 20);
     });
 }
 
@@ -67,11 +67,11 @@ fn a_schema_of_a_newer_version_is_refused() {
     with_server(async {
         let database = TestDatabase::create().await;
         database.connect().await;
-        let newer = "INSERT INTO schema_steps (number, name) VALUES (20, 'of the future')";
+        let newer = "INSERT INTO schema_steps (number, name) VALUES (21, 'of the future')";
         database.client().await.execute(newer, &[]).await.unwrap();
         let refused = PostgresStore::connect(&database.url, settings(), codec(1)).await;
         let Err(error) = refused else { panic!("{refused:?}") };
-        assert_eq!(error, StoreError::TooNew { found: 20, known: 19 });
+        assert_eq!(error, StoreError::TooNew { found: 21, known: 20 });
     });
 }
 
@@ -89,6 +89,8 @@ fn the_integrity_check_finds_every_kind_of_damage() {
                 VALUES (999, 0, 0, 0, 0, 0, 0, 0);
             INSERT INTO notes (number, time, action, collection_id, job, author, text)
                 VALUES (997, 0, 0, 1, 999, '', ''), (998, 0, 0, 999, 0, '', '');
+            INSERT INTO earlier_definitions (number, job, generation, replaced, definition)
+                VALUES (996, 999, 1, 0, '{}'), (997, 1, 7, 0, '{}');
             UPDATE collections SET jobs = 7;
             UPDATE states SET entries = 7, generation = 0, finished = 0 WHERE job = 1;
             UPDATE jobs SET collection_id = 77 WHERE key = 2;
@@ -107,6 +109,8 @@ fn the_integrity_check_finds_every_kind_of_damage() {
             "ledger of no job: 999",
             "note 997 belongs to nothing",
             "note 998 belongs to nothing",
+            "earlier definition 996 belongs to no job",
+            "job 1, generation 7: the store is damaged",
             "counts 7 jobs and has 1",
             "counts 7 entries and has 0",
             "job 2 belongs to no collection",

@@ -367,6 +367,9 @@ async fn observe(store: &dyn Store) -> Vec<String> {
         seen.push(format!("{:?}", store.jobs_for_run(vec![key]).await));
         seen.push(format!("{:?}", store.open_runs(key).await));
         seen.push(format!("{:?}", store.newest_runs(vec![key], 3).await));
+        for generation in 0..30 {
+            seen.push(format!("{:?}", store.earlier_definition(key, generation).await));
+        }
         seen.push(format!("{:?}", store.ledger(key, at(20), at(90), 2).await));
         seen.push(format!("{:?}", store.ledger(key, Instant::MIN, Instant::MAX, 100).await));
     }

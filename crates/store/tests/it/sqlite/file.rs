@@ -323,6 +323,8 @@ fn the_integrity_check_finds_every_kind_of_damage() {
         ("INSERT INTO ledger VALUES (9, 1, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL)", "out of reach"),
         ("INSERT INTO ledger VALUES (9, 5, 0, 1, 0, 0, 1, 0, 0, 0, NULL, NULL, NULL)", "belongs to nothing"),
         ("INSERT INTO notes VALUES (1, 0, 0, 1, 999, '', NULL, '')", "note 1 belongs to nothing"),
+        ("INSERT INTO earlier_definitions VALUES (1, 999, 1, 0, '{}')", "belongs to no job"),
+        ("INSERT INTO earlier_definitions VALUES (1, 1, 7, 0, '{}')", "job 1, generation 7: "),
         ("INSERT INTO notes VALUES (1, 0, 0, 999, 0, '', NULL, '')", "note 1 belongs to nothing"),
     ] {
         block_on(async {
