@@ -25,6 +25,7 @@ mod audit;
 mod body;
 mod capacity;
 mod client;
+mod compression;
 mod connection;
 mod connection_activity;
 mod echo;

@@ -148,6 +148,34 @@ fn assets_of_the_console_are_cached_until_they_change() {
 }
 
 #[test]
+fn pages_and_assets_of_the_console_are_compressed_and_bodies_of_the_api_are_not() {
+    let (_server, mut connection) = with_jobs(&[]);
+    let page = connection.request("GET", "/", None).body;
+    let (_, rest) = page.split_once("href=\"./assets/").unwrap();
+    let (hash, _) = rest.split_once('/').unwrap();
+    for (path, is_compressed) in [
+        ("/", true),
+        (&format!("/assets/{hash}/console.css"), true),
+        ("/openapi.json", false),
+        ("/api/overview", false),
+    ] {
+        let length = |response: &Response| -> usize {
+            response.header("Content-Length").unwrap().parse().unwrap()
+        };
+        let plain = connection.request("HEAD", path, None);
+        assert_eq!(plain.header("Content-Encoding"), None, "{path}");
+        let accepting = [("Accept-Encoding", "gzip, deflate, br")];
+        let response = connection.request_with("HEAD", path, &accepting, None);
+        let coding = response.header("Content-Encoding");
+        assert_eq!(coding, is_compressed.then_some("gzip"), "{path}");
+        if is_compressed {
+            assert_eq!(response.header("Vary"), Some("Accept-Encoding"), "{path}");
+            assert!(2 * length(&response) < length(&plain), "{path}: {response:?}");
+        }
+    }
+}
+
+#[test]
 fn unsupported_methods_return_405_with_the_allowed_ones() {
     let (_server, mut connection) = with_jobs(&[]);
     let job = format!("{}/jobs/j", collection("jc"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use kalends_console::{
     Answer, Api, Asset, CONTENT_SECURITY_POLICY, PageRequest, Screen, SignInMethod,
 };
@@ -16,6 +17,7 @@ use crate::access::{Caller, authorization};
 use crate::app::App;
 use crate::audit::AuditEntry;
 use crate::capacity::RequestSlot;
+use crate::compression::gzip;
 use crate::forwarded::RequestSource;
 use crate::request::Query;
 use crate::response::{ApiError, ApiResponse};
@@ -64,9 +66,18 @@ pub(super) async fn page(request: RequestContext, screen: Screen) -> HandlerResu
     };
     let page = kalends_console::respond(screen, page_request, &api).await;
     let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let response = ApiResponse::text(status, page.body)
+    let response = compressed(status, page.body.into(), &request.headers)
         .with(SPECULATION_RULES, &kalends_console::speculation_rules(&request.path));
     Ok(HEADERS.into_iter().fold(response, |response, (name, value)| response.with(name, value)))
+}
+
+/// A response whose body is compressed if the client accepts that.
+fn compressed(status: StatusCode, body: Bytes, headers: &HeaderMap) -> ApiResponse {
+    let response = match gzip(&body, headers) {
+        Some(body) => ApiResponse::text(status, body).with(header::CONTENT_ENCODING, "gzip"),
+        None => ApiResponse::text(status, body),
+    };
+    response.with(header::VARY, "Accept-Encoding")
 }
 
 /// Whether a request of a path without a route comes from the address bar or a link of a browser. Below
@@ -96,8 +107,8 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     site.is_some_and(|site| !["same-origin", "none"].contains(&site))
 }
 
-pub(super) fn asset(asset: &'static Asset) -> ApiResponse {
-    ApiResponse::text(StatusCode::OK, asset.content)
+pub(super) fn asset(asset: &'static Asset, headers: &HeaderMap) -> ApiResponse {
+    compressed(StatusCode::OK, Bytes::from_static(asset.content), headers)
         .with(header::CONTENT_TYPE, asset.content_type)
         .with(header::CACHE_CONTROL, ASSET_CACHE)
 }

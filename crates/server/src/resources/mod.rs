@@ -339,7 +339,7 @@ async fn dispatch(mut request: Box<RequestContext>, route: Route) -> HandlerResu
     // Boxed except for GET of a job, so that the future of the hot path stays small.
     match route {
         Route::Console(screen) => Box::pin(console::page(*request, screen)).await,
-        Route::Asset(asset) => Ok(console::asset(asset)),
+        Route::Asset(asset) => Ok(console::asset(asset, &request.headers)),
         Route::Live => Ok(ApiResponse::text(StatusCode::OK, "ok")),
         Route::Ready => Ok(Box::pin(health::ready(&request.app)).await),
         Route::Metrics => Ok(Box::pin(metrics::page(&request.app)).await),
