@@ -9,7 +9,7 @@ use anyhow::ensure;
 use jiff::Timestamp;
 use memchr::memmem;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::client::Client;
 use super::process::Process;
@@ -24,6 +24,10 @@ const LOST_AFTER: Duration = Duration::from_secs(120);
 const SETTLE: Duration = Duration::from_millis(500);
 /// Time between two reads of the count of the sink.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Connections that wait to be accepted. When the queue is full, the kernel drops the connection attempt,
+/// and the client repeats it after a second.
+const BACKLOG: u32 = 4_096;
 
 /// The sink in a process of its own: this program with the argument `sink`.
 pub struct Sink {
@@ -93,12 +97,18 @@ struct Arrival {
 
 type Arrivals = Arc<Mutex<Vec<Arrival>>>;
 
+fn listen() -> std::io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(([127, 0, 0, 1], 0).into())?;
+    socket.listen(BACKLOG)
+}
+
 /// Serves until the process is killed. `GET /count` returns the number of requests, `GET /report` what
 /// [`report`] says, and forgets the requests.
 pub fn serve() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = listen()?;
         eprintln!("listening on http://{}", listener.local_addr()?);
         let arrivals = Arrivals::default();
         loop {
@@ -114,7 +124,7 @@ pub fn serve() -> anyhow::Result<()> {
 pub fn hang() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let listener = listen()?;
         eprintln!("listening on http://{}", listener.local_addr()?);
         loop {
             let (mut stream, _) = listener.accept().await?;
