@@ -8,6 +8,7 @@ mod endpoints;
 mod engine_thread;
 mod hardening;
 mod limits;
+mod listener;
 mod node;
 mod oidc;
 mod retention;
@@ -41,7 +42,6 @@ use kalends_store::postgres::{PostgresSettings, PostgresStore};
 use kalends_store::record::NodeId;
 use kalends_store::sqlite::{SqliteSettings, SqliteStore, derived_key};
 use kalends_store::{Retention, Store, StoreHealth};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -52,6 +52,7 @@ use self::engine_thread::EngineThread;
 use crate::derived_keys;
 use crate::log::LogSettings;
 use crate::serve::limits::LimitSettings;
+use crate::serve::listener::listen;
 use crate::serve::retention::RetentionSettings;
 use crate::serve::schedules::ScheduleSettings;
 use crate::serve::secrets::SecretArguments;
@@ -171,8 +172,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         ClockSource::Node => Arc::new(SystemClock),
         ClockSource::Store(clock) => Arc::clone(clock) as _,
     };
-    let listener = TcpListener::bind(arguments.listen).await;
-    let listener = listener.with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let listener = listen(arguments.listen)
+        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let address = listener.local_addr()?;
     let own_egress = arguments.egress.settings(
         EgressMode::SingleUser,
@@ -185,8 +186,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         .access
         .set_up(address.ip(), &arguments.location.store, &*store, (fetcher, clock.now().into()))
         .await?;
-    let echo = arguments.echo.bind(arguments.listen, &access.control, arguments.secrets.headers());
-    let echo = echo.await?;
+    let echo =
+        arguments.echo.bind(arguments.listen, &access.control, arguments.secrets.headers())?;
     let echo_address = echo.as_ref().map(EchoTarget::address);
     let egress = arguments.egress.settings(
         access.default_egress_mode,

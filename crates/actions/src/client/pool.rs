@@ -11,7 +11,7 @@ use std::time::Duration;
 use foldhash::HashMap;
 use kalends_domain::CollectionPath;
 use kalends_environment::Stopwatch;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use url::Host;
 
 use super::http1::Http1;
@@ -44,6 +44,8 @@ pub(super) struct PoolKey {
 pub(super) struct TargetPool {
     /// One permit for each request in flight.
     pub(super) permits: Semaphore,
+    /// Notified when a connection becomes idle, maybe long before: the waiter looks again.
+    pub(super) idle_added: Notify,
     connections: Mutex<Connections>,
 }
 
@@ -84,7 +86,8 @@ impl Pool {
             targets.retain(|_, target| Arc::strong_count(target) > 1 || !target.is_empty());
         }
         let permits = Semaphore::new(self.requests_per_target_max);
-        let target = Arc::new(TargetPool { permits, connections: Mutex::default() });
+        let (idle_added, connections) = (Notify::new(), Mutex::default());
+        let target = Arc::new(TargetPool { permits, idle_added, connections });
         // If all targets are in use, this one stays outside the pool and closes its connections.
         if targets.len() < TARGETS_MAX {
             targets.insert(key, target.clone());
@@ -119,6 +122,7 @@ impl Pool {
             return;
         }
         lock(&target.connections).http1.push((Stopwatch::start(), connection));
+        target.idle_added.notify_one();
         self.start_reaper();
     }
 

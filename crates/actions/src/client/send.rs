@@ -1,5 +1,6 @@
 //! Sends requests over pooled or new connections.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -137,6 +138,8 @@ impl Client {
         }))
     }
 
+    /// Sends over a new connection, or over one that becomes idle before the new one is open: a
+    /// target that accepts no further connection must not delay a request that does not need one.
     async fn send_over_new(
         &self,
         request: &Request,
@@ -146,8 +149,19 @@ impl Client {
         body_bytes_max: usize,
         context: AttemptContext<'_>,
     ) -> Result<Response, ClientError> {
-        let dialled = self.egress.dial(to, addresses, identity, Protocols::Http, context.timer);
-        let transport = dialled.await?;
+        let dial = self.egress.dial(to, addresses, identity, Protocols::Http, context.timer);
+        let mut dial = pin!(dial);
+        let transport = loop {
+            tokio::select! {
+                biased;
+                transport = &mut dial => break transport?,
+                () = target.idle_added.notified() => {}
+            }
+            let pooled = self.send_over_pooled(request, target, body_bytes_max, context);
+            if let Some(result) = pooled.await {
+                return result;
+            }
+        };
         if transport.is_http2() {
             let mut connection = Http2::new(transport).await?;
             self.pool.share_http2(target, &connection);

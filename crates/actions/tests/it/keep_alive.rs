@@ -1,10 +1,14 @@
 //! Keep-alive connections and which attempts share them.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use kalends_actions::{ActionExecutor as _, AttemptRequest};
 use kalends_domain::{JobPath, Outcome};
 use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::harness::{
     OK, Sink, attempt, collection, execute, executor, get, guarded, has_succeeded, leak, open,
@@ -121,6 +125,50 @@ async fn a_connection_that_the_target_closed_is_not_reused() {
         // The connection is closed before the request is reported.
         assert_eq!(sink.next().await.0, connection);
     }
+}
+
+#[tokio::test]
+async fn a_request_does_not_wait_for_its_own_connection_while_another_is_idle() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (arrived, has_arrived) = oneshot::channel();
+    let (respond, may_respond) = oneshot::channel::<()>();
+    let target = tokio::spawn(async move {
+        // Accepts no other connection.
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        arrived.send(()).unwrap();
+        may_respond.await.unwrap();
+        stream.write_all(OK.as_bytes()).await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(OK.as_bytes()).await.unwrap();
+        listener
+    });
+    let executor = executor(open());
+    let uri = format!("http://{address}/");
+    let first = async { execute(&executor, attempt(request(&uri))).await };
+    let second = async {
+        has_arrived.await.unwrap();
+        // Until the kernel drops the next one, because the queue of the listener is full.
+        let mut waiting = Vec::new();
+        while let Ok(connected) =
+            timeout(Duration::from_millis(200), TcpStream::connect(address)).await
+        {
+            waiting.push(connected.unwrap());
+            assert!(waiting.len() < 16, "the queue is short");
+        }
+        let mut second = pin!(execute(&executor, attempt(request(&uri))));
+        assert!(timeout(Duration::from_millis(50), &mut second).await.is_err(), "not connected");
+        respond.send(()).unwrap();
+        second.await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert!(has_succeeded(&first), "{}", first.message);
+    assert!(has_succeeded(&second), "{}", second.message);
+    assert_eq!(second.timing.connect, None, "the connection of the first request");
+    target.await.unwrap();
 }
 
 #[tokio::test]

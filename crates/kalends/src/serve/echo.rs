@@ -6,9 +6,9 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use kalends_domain::SecretHeaders;
 use kalends_server::{AccessControl, EchoTarget};
-use tokio::net::TcpListener;
 
 use crate::serve::listen_address;
+use crate::serve::listener::listen;
 
 /// The listener of the echo target.
 #[derive(clap::Args)]
@@ -47,7 +47,7 @@ impl FromStr for EchoListen {
 
 impl EchoSettings {
     /// Binds the listener; `None` if the echo target is off. `api` is the setting `listen`.
-    pub(super) async fn bind(
+    pub(super) fn bind(
         &self,
         api: SocketAddr,
         access: &AccessControl,
@@ -59,12 +59,12 @@ impl EchoSettings {
             EchoListen::Auto if !access.is_single_user() => return Ok(None),
             EchoListen::Auto => {
                 let next = SocketAddr::new(api.ip(), port_after(api.port()));
-                match TcpListener::bind(next).await {
+                match listen(next) {
                     Ok(listener) => (next, Ok(listener)),
-                    Err(_) => (free_port, TcpListener::bind(free_port).await),
+                    Err(_) => (free_port, listen(free_port)),
                 }
             }
-            EchoListen::At(address) => (address, TcpListener::bind(address).await),
+            EchoListen::At(address) => (address, listen(address)),
         };
         let target = listener.and_then(|listener| EchoTarget::new(listener, secret_headers));
         let context = || format!("--echo-listen: cannot listen on {address}");
