@@ -16,7 +16,9 @@ use crate::message::summary;
 use crate::view::{PageRequest, Shared, Time, View};
 
 /// Entries of the list of what needs attention; the rest is behind a link.
-const ATTENTION_SHOWN: usize = 8;
+const ATTENTION_SHOWN: u64 = 8;
+/// Entries behind the link.
+const ATTENTION_MAX: u64 = 200;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -37,7 +39,7 @@ struct Overview<'a> {
     runs: String,
     needs_attention: String,
     attention: Vec<Attention>,
-    attention_more: usize,
+    attention_more: u64,
     calculated: Option<Time>,
     run_counts: RunCounts,
     next_hour: NextHour,
@@ -71,10 +73,15 @@ pub(super) async fn page(
     let hour = encode(&view.now.saturating_add(Duration::from_secs(3_600)).to_string());
     let counts = format!("/api/run-counts?from={from}&to={now}&bucket=PT1H");
     let next_hour = format!("/api/expected-runs?from={now}&to={hour}&bucket=PT1M&by=collection");
+    let shown = match request.parameter("attention").as_str() {
+        "all" => ATTENTION_MAX,
+        _ => ATTENTION_SHOWN,
+    };
+    let attention = format!("/api/attention?limit={shown}");
     let (shared, overview, attention, counts, next_hour, load, node) = tokio::join!(
         shared,
         read(api, "/api/overview"),
-        read(api, "/api/attention"),
+        read(api, &attention),
         read(api, &counts),
         read(api, &next_hour),
         read(api, "/api/expected-runs?bucket=PT1H"),
@@ -84,10 +91,6 @@ pub(super) async fn page(
     let (mut overview, load) = (overview.unwrap_or_default(), load.unwrap_or_default());
     let attention = attention.unwrap_or_default();
     let entries = attention.list("value");
-    let shown = match request.parameter("attention").as_str() {
-        "all" => entries.len(),
-        _ => ATTENTION_SHOWN,
-    };
     let counts = counts.unwrap_or_default();
     let run_counts = RunCounts::new(&counts, view);
     let next_hour = next_hour.unwrap_or_default();
@@ -121,8 +124,8 @@ pub(super) async fn page(
         failed: count(overview.integer("failedLast24Hours").max(run_counts.failed)),
         failed_from,
         runs: count(run_counts.runs),
-        attention: entries.iter().take(shown).map(|entry| Attention::new(entry, view)).collect(),
-        attention_more: entries.len().saturating_sub(shown),
+        attention: entries.iter().map(|entry| Attention::new(entry, view)).collect(),
+        attention_more: overview.integer("attention").min(ATTENTION_MAX).saturating_sub(shown),
         calculated: overview.time("calculatedAt").map(|at| view.time(at)),
         next_hour: NextHour::new(&next_hour, view),
         load_calculated: load.time("calculatedAt").map(|at| view.time(at)),
@@ -214,6 +217,18 @@ mod tests {
             page.contains("since <time") && page.contains(">Mon 2026-11-16 11:00</time>"),
             "{page}"
         );
+    }
+
+    #[tokio::test]
+    async fn entries_beyond_the_first_are_behind_a_link() {
+        let api = || {
+            let overview = json!({"calculatedAt": "2026-11-16T11:59:58Z", "attention": 300});
+            FakeApi::of_owner().with("/api/overview", overview)
+        };
+        let first = api().page("/").await.body;
+        assert!(first.contains("href=\"?attention=all#attention\">Show 192 more<"), "{first}");
+        let all = api().page("/?attention=all").await.body;
+        assert!(!all.contains("?attention=all"), "{all}");
     }
 
     #[tokio::test]

@@ -65,6 +65,9 @@ fn a_reader_of_one_collection_sees_no_number_of_another() {
         let entries = attention["value"].as_array().unwrap();
         assert_eq!(entries.len(), count, "{scope}: {attention}");
         assert!(entries.iter().all(|entry| entry["kind"] == "QuotaNear"), "{attention}");
+        let first = get(&mut connection, &token, "/api/attention?limit=1");
+        assert_eq!(first["value"].as_array().unwrap()[..], entries[..count.min(1)], "{first}");
+        assert_eq!(first["more"], count > 1, "{scope}: {first}");
         let expected = get(&mut connection, &token, "/api/expected-runs?by=collection");
         let last = expected["buckets"].as_array().unwrap().last().unwrap();
         assert_eq!(last["count"], count, "{scope}: {expected}");

@@ -12,6 +12,8 @@ use crate::app::App;
 
 /// Closed runs of a job among which the first failure is searched.
 const RUNS_READ_MAX: usize = 100;
+/// Closed runs among which the newest failure is searched first: of a failing job, most are failures.
+const RUNS_READ_FIRST: usize = 4;
 /// Reads of the store at the same time.
 const READS_MAX: usize = 8;
 
@@ -53,9 +55,15 @@ async fn last_message(app: &App, job: JobKey) -> Result<Option<String>, StoreErr
         from: Instant::MIN,
         to: Instant::MAX,
     };
-    let query = ClosedRunsQuery { filter, after: None, scan_max: RUNS_READ_MAX, limit: 1 };
-    let newest = app.store.listed_closed_runs(query).await?.runs.into_iter().next();
-    Ok(newest.and_then(|run| run.last.main).map(|attempt| attempt.message))
+    for scan_max in [RUNS_READ_FIRST, RUNS_READ_MAX] {
+        let query = ClosedRunsQuery { filter: filter.clone(), after: None, scan_max, limit: 1 };
+        let page = app.store.listed_closed_runs(query).await?;
+        let newest = page.runs.into_iter().next();
+        if newest.is_some() || page.end.is_none() {
+            return Ok(newest.and_then(|run| run.last.main).map(|attempt| attempt.message));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -127,6 +127,7 @@ pub(super) fn counts_of(
 /// `GET /api/attention`.
 pub(super) async fn attention(request: RequestContext) -> HandlerResult {
     request.new_version()?;
+    let limit = request.query.number("limit", 1..=ATTENTION_MAX)?.unwrap_or(ATTENTION_MAX);
     let (app, caller, now) = (&request.app, &request.caller, request.app.now());
     let (states, schedules) = tokio::join!(Overview::states(app), Overview::schedules(app));
     let (mut entries, mut count) = (Vec::new(), 0);
@@ -140,7 +141,7 @@ pub(super) async fn attention(request: RequestContext) -> HandlerResult {
     }
     // The sort is stable: within a kind, in the order of collections.
     entries.sort_by_key(|(_, entry)| entry.kind);
-    entries.truncate(ATTENTION_MAX);
+    entries.truncate(limit);
     let keys = entries.iter().filter_map(|(_, entry)| entry.job).collect();
     let names: HashMap<JobKey, _> = app.store.job_paths(keys).await?.into_iter().collect();
     let failing = entries.iter().filter(|(_, entry)| entry.kind == AttentionKind::Failing);
@@ -173,7 +174,7 @@ pub(super) async fn attention(request: RequestContext) -> HandlerResult {
     };
     let shown: Vec<_> = entries.iter().filter_map(&mut write).collect();
     let calculated_at = states.map(|found| found.calculated_at);
-    let more = count > ATTENTION_MAX as u64;
+    let more = count > limit as u64;
     Ok(ApiResponse::json(StatusCode::OK, &write_attention(calculated_at, shown, more)))
 }
 

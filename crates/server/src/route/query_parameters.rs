@@ -20,6 +20,7 @@ impl Route {
         match self {
             Route::Me => &["scope"],
             Route::AllJobs => &["search", "state", "collection", "statistics", "limit", "cursor"],
+            Route::Attention => &["limit"],
             Route::ExpectedRuns => &["from", "to", "bucket", "by"],
             Route::RunCounts => &["from", "to", "bucket"],
             Route::Runs => &["status", "from", "to", "collection", "job", "limit", "cursor"],
