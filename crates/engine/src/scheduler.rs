@@ -142,6 +142,14 @@ impl DueItem {
             DueItem::Run(run) => run.job,
         }
     }
+
+    /// The job, and the scheduled time at which it was found due.
+    fn job_at(&self) -> (JobKey, Option<Instant>) {
+        match self {
+            DueItem::Job(due) => (due.on.job, Some(due.on.due)),
+            DueItem::Run(run) => (run.job, None),
+        }
+    }
 }
 
 impl Scheduler {

@@ -15,10 +15,10 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
-    LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore, Page,
-    ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult,
-    ScanPage, SchedulesPage, Scope, StatesPage, TextsFrom, TextsPage,
+    HistoryFilter, JobAt, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
+    JobsPage, LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore,
+    Page, ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite,
+    RunWriteResult, ScanPage, SchedulesPage, Scope, StatesPage, TextsFrom, TextsPage,
 };
 
 use kalends_store::{SessionHash, SessionRecord, Sessions, TokenId, TokenRecord, Tokens};
@@ -242,8 +242,8 @@ impl EngineStore for Link {
         Box::pin(self.call(Access::Read, move || self.inner.due_between(from, until, limit)))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
-        Box::pin(self.call(Access::Read, move || self.inner.jobs_for_run(jobs)))
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+        Box::pin(self.call(Access::Read, move || self.inner.jobs_for_run_at(jobs)))
     }
 
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>> {

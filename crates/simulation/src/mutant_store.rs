@@ -17,11 +17,11 @@ use kalends_store::record::{
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
-    LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore, Page,
-    ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult,
-    ScanPage, SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, StoreError,
-    TextsFrom, TextsPage, TokenId, TokenRecord, Tokens,
+    HistoryFilter, JobAt, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
+    JobsPage, LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore,
+    Page, ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite,
+    RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash, SessionRecord, Sessions,
+    StatesPage, StoreError, TextsFrom, TextsPage, TokenId, TokenRecord, Tokens,
 };
 
 use crate::mutant::{Existed, Mutant, MutantStore};
@@ -264,7 +264,7 @@ impl EngineStore for MutantStore {
         })
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         Box::pin(async move {
             let old = |job_for_run: Arc<JobForRun>| {
                 let job_for_run = Arc::unwrap_or_clone(job_for_run);
@@ -283,7 +283,7 @@ impl EngineStore for MutantStore {
                     ..job_for_run
                 })
             };
-            let jobs = self.inner.jobs_for_run(jobs).await.map_err(|error| match error {
+            let jobs = self.inner.jobs_for_run_at(jobs).await.map_err(|error| match error {
                 StoreError::Unreadable(jobs)
                     if self.mutant == Mutant::StopsABatchForOneUnreadableJob =>
                 {

@@ -22,11 +22,12 @@ use kalends_store::stored_form::DefinitionCodec;
 use kalends_store::{
     AdminStore, ApiStore, ClosedRunsPage, ClosedRunsQuery, CollectionSummary, DecideCollection,
     DecideJob, DecidePause, Due, Edited, EditedJob, EngineStore, EventPosition, Events, Heartbeat,
-    HistoryFilter, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary, JobsPage,
-    LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore, Page,
-    ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite, RunWriteResult,
-    ScanPage, SchedulesPage, Scope, SessionHash, SessionRecord, Sessions, StatesPage, Store,
-    StoreError, TextsFrom, TextsPage, TokenId, TokenRecord, Tokens, UnreadableJob,
+    HistoryFilter, JobAt, JobFilter, JobMatch, JobSearch, JobSearchPage, JobSet, JobSummary,
+    JobsPage, LeaseClock, NewestRuns, OpenRunCount, OpenRunsPage, OpenRunsQuery, OverviewStore,
+    Page, ParkedRuns, PauseState, Reply, Retention, RunCounts, RunReports, RunWrite,
+    RunWriteResult, ScanPage, SchedulesPage, Scope, SessionHash, SessionRecord, Sessions,
+    StatesPage, Store, StoreError, TextsFrom, TextsPage, TokenId, TokenRecord, Tokens,
+    UnreadableJob,
 };
 
 /// The store that a world runs on.
@@ -110,9 +111,9 @@ impl RestartableStore {
         *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner) = job;
     }
 
-    fn unreadable_of(&self, jobs: &[JobKey]) -> Option<UnreadableJob> {
+    fn unreadable_of(&self, jobs: &[JobAt]) -> Option<UnreadableJob> {
         let unreadable = *self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = unreadable.filter(|job| jobs.contains(job))?;
+        let key = unreadable.filter(|job| jobs.iter().any(|at| at.job == *job))?;
         Some(UnreadableJob { key, path: None, reason: "simulated".to_owned() })
     }
 
@@ -231,11 +232,11 @@ impl EngineStore for RestartableStore {
         self.heartbeats.record_heartbeat(heartbeat)
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         let (store, unreadable) = (self.current(), self.unreadable_of(&jobs));
         Box::pin(async move {
             match unreadable {
-                None => store.jobs_for_run(jobs).await,
+                None => store.jobs_for_run_at(jobs).await,
                 Some(job) => Err(StoreError::Unreadable(vec![job])),
             }
         })

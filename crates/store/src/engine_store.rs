@@ -30,7 +30,12 @@ pub trait EngineStore: LeaseClock + PauseState {
     /// thread that reads it: it is large, and the engine keeps it until its run has finished.
     ///
     /// [`StoreError::Unreadable`]: crate::StoreError::Unreadable
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>>;
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>>;
+
+    /// The same for jobs that were not found due.
+    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+        self.jobs_for_run_at(jobs.into_iter().map(|job| JobAt { job, due: None }).collect())
+    }
 
     /// The state that the gate before an attempt checks; `None` for a job that was deleted.
     fn gate_states(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<GateState>>>;
@@ -106,6 +111,16 @@ pub struct DueJob {
     pub generation: u64,
     /// Its next scheduled time when it was read.
     pub due: Instant,
+}
+
+/// A job to read, with the scheduled time at which it was found due. A store may find its state there,
+/// beside those of the other jobs that are due then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobAt {
+    /// The job.
+    pub job: JobKey,
+    /// The scheduled time; it may have passed to another one meanwhile.
+    pub due: Option<Instant>,
 }
 
 /// A decision of the engine. The module `run_state` applies it.

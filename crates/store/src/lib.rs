@@ -62,7 +62,8 @@ pub use api_store::{
 pub use dump::{DumpError, WriteLine};
 pub use engine_store::{
     Advance, AttemptCounts, ClaimAfter, Due, DueJob, EngineStore, HEARTBEAT_VALID, Heartbeat,
-    LeaseRenewal, ParkedRuns, RenewalResult, Retention, RunWrite, RunWriteResult, UnusedOccurrence,
+    JobAt, LeaseRenewal, ParkedRuns, RenewalResult, Retention, RunWrite, RunWriteResult,
+    UnusedOccurrence,
 };
 pub use error::{StoreError, UnreadableJob};
 pub use events::{EventPosition, Events, LedgerEvent, NUMBERS_COMPLETE_AFTER};

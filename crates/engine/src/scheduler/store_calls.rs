@@ -1,6 +1,6 @@
 //! Asynchronous calls to the store and the dispatch of their responses.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use kalends_recurrence::Instant;
 use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, SlotKey};
 use kalends_store::{
-    Due, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult, ScanPage, StoreError,
+    Due, JobAt, LeaseRenewal, RenewalResult, RunWrite, RunWriteResult, ScanPage, StoreError,
 };
 
 use super::cluster::Abandoned;
@@ -150,10 +150,11 @@ impl Scheduler {
             let store = Arc::clone(&self.services.store);
             self.store_calls.push(Box::pin(async move {
                 // Many runs of one job share its definition.
-                let keys: BTreeSet<_> = items.iter().map(|item| item.item.job()).collect();
-                let jobs = store.jobs_for_run(keys.iter().copied().collect()).await;
+                let due: BTreeMap<_, _> = items.iter().map(|item| item.item.job_at()).collect();
+                let jobs_at = due.iter().map(|(&job, &due)| JobAt { job, due }).collect();
+                let jobs = store.jobs_for_run_at(jobs_at).await;
                 let by_key = |(key, job): (JobKey, Option<_>)| Some((key, job?));
-                let jobs = jobs.map(|jobs| keys.into_iter().zip(jobs).filter_map(by_key).collect());
+                let jobs = jobs.map(|jobs| due.into_keys().zip(jobs).filter_map(by_key).collect());
                 StoreResponse::JobsForRun { number, read: JobsForRun { items, jobs } }
             }));
         }

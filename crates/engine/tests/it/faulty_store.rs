@@ -10,8 +10,8 @@ use kalends_recurrence::Instant;
 use kalends_store::memory::MemoryStore;
 use kalends_store::record::{GateState, JobForRun, JobKey, OpenRun, PauseRecord, SlotKey};
 use kalends_store::{
-    Due, EngineStore, Heartbeat, LeaseClock, LeaseRenewal, ParkedRuns, PauseState, RenewalResult,
-    Reply, Retention, RunWrite, RunWriteResult, ScanPage, StoreError, UnreadableJob,
+    Due, EngineStore, Heartbeat, JobAt, LeaseClock, LeaseRenewal, ParkedRuns, PauseState,
+    RenewalResult, Reply, Retention, RunWrite, RunWriteResult, ScanPage, StoreError, UnreadableJob,
 };
 
 /// A store whose calls fail or respond late on request.
@@ -92,17 +92,17 @@ impl EngineStore for FaultyStore {
         self.inner.due_between(from, until, limit)
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         let unreadable = self.unreadable.lock().unwrap();
-        let found = jobs.iter().filter(|job| unreadable.contains(job));
-        let describe = |&key| UnreadableJob { key, path: None, reason: "planned".into() };
+        let found = jobs.iter().map(|at| at.job).filter(|job| unreadable.contains(job));
+        let describe = |key| UnreadableJob { key, path: None, reason: "planned".into() };
         let found: Vec<_> = found.map(describe).collect();
         if !found.is_empty() {
             return Box::pin(std::future::ready(Err(StoreError::Unreadable(found))));
         }
         let delay = self.definition_delays.lock().unwrap().pop_front().unwrap_or_default();
         Box::pin(async move {
-            let jobs = self.inner.jobs_for_run(jobs).await;
+            let jobs = self.inner.jobs_for_run_at(jobs).await;
             self.clock.sleep(delay).await;
             jobs
         })

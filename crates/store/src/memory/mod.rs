@@ -27,7 +27,7 @@ use crate::api_store::{
     PauseContext, PauseWrite, Scope, active_pause,
 };
 use crate::engine_store::{
-    Due, DueJob, EngineStore, HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat, ParkedRuns,
+    Due, DueJob, EngineStore, HEARTBEAT_RETENTION, HEARTBEAT_VALID, Heartbeat, JobAt, ParkedRuns,
     Retention, RunWrite, RunWriteResult,
 };
 use crate::error::StoreError;
@@ -409,9 +409,9 @@ impl EngineStore for MemoryStore {
         ready(Ok(jobs))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         let tables = self.tables();
-        let job_for_run = |key: &JobKey| {
+        let job_for_run = |JobAt { job: key, .. }: &JobAt| {
             let job = tables.job(*key)?.record.clone();
             let collection = tables.collections.get(&job.path.collection)?;
             let location = collection.collection.location.clone();

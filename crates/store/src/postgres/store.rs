@@ -15,8 +15,8 @@ use crate::api_store::{
     JobFilter, JobsPage, Page, Scope,
 };
 use crate::engine_store::{
-    Due, EngineStore, Heartbeat, LeaseRenewal, ParkedRuns, RenewalResult, Retention, RunWrite,
-    RunWriteResult,
+    Due, EngineStore, Heartbeat, JobAt, LeaseRenewal, ParkedRuns, RenewalResult, Retention,
+    RunWrite, RunWriteResult,
 };
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
@@ -278,7 +278,8 @@ impl EngineStore for PostgresStore {
         Box::pin(self.unless_paused(self.read_due(from, until, limit)))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+        let jobs = jobs.into_iter().map(|at| at.job).collect();
         Box::pin(self.read_jobs_for_run(jobs))
     }
 

@@ -215,26 +215,34 @@ pub(crate) fn exists(connection: &Connection, job: JobKey) -> SqliteResult<bool>
 /// than a tenth of beginning a statement.
 const DISTANCE_MAX: i64 = 8;
 
-/// Jobs by their keys, each with its collection; `None` for a job that does not exist. Jobs that were
-/// created together are often due together: consecutive keys that ascend are read by one statement.
+/// Jobs by their keys, each with its collection; `None` for a job that does not exist. The states of
+/// some are known. Jobs that were created together are often due together: consecutive keys that ascend
+/// are read by one statement.
 pub(crate) fn by_keys<S: ReadState, T>(
     states: &S,
     codec: &DefinitionCodec,
-    keys: &[JobKey],
+    keys: impl Iterator<Item = (JobKey, Option<StateRow>)>,
     mut read: impl FnMut(JobKey, SqliteResult<Option<(JobRecord, CollectionOfJob)>>) -> SqliteResult<T>,
 ) -> SqliteResult<Vec<T>> {
     let mut collections = CollectionsOfJobs::default();
-    let mut statement =
-        states.connection().prepare_cached(select_job!("WHERE j.job >= ? ORDER BY j.job"))?;
-    let mut jobs = Vec::with_capacity(keys.len());
-    let mut keys = keys.iter().copied().peekable();
-    while let Some(first) = keys.peek() {
-        let mut rows = statement.query([Coded(*first)])?;
+    let connection = states.connection();
+    let mut with_state =
+        connection.prepare_cached(select_job!("WHERE j.job >= ? ORDER BY j.job"))?;
+    let mut without_state = connection.prepare_cached(
+        "SELECT job, name, uid, created, version, definition FROM jobs WHERE job >= ? ORDER BY job",
+    )?;
+    let mut jobs = Vec::with_capacity(keys.size_hint().0);
+    let mut keys = keys.peekable();
+    while let Some((first, known)) = keys.peek() {
+        let (first, is_known) = (*first, known.is_some());
+        let statement = if is_known { &mut without_state } else { &mut with_state };
+        let mut rows = statement.query([Coded(first)])?;
         rows.advance()?;
-        let mut at = *first;
-        while let Some(key) =
-            keys.next_if(|key| (at.0..=at.0.saturating_add(DISTANCE_MAX)).contains(&key.0))
-        {
+        let mut at = first;
+        while let Some((key, known)) = keys.next_if(|(key, known)| {
+            let near = at.0..=at.0.saturating_add(DISTANCE_MAX);
+            near.contains(&key.0) && known.is_some() == is_known
+        }) {
             at = key;
             while rows.get().map_or(Ok(false), |row| nth(row, 0).map(|job: JobKey| job < key))? {
                 rows.advance()?;
@@ -243,7 +251,11 @@ pub(crate) fn by_keys<S: ReadState, T>(
                 Some(row) if nth::<JobKey>(row, 0)? == key => Some(row),
                 _ => None,
             };
-            let job = row.map(|row| read_by_key(states, codec, (key, row), &mut collections));
+            let read_row = |row| match known {
+                None => read_by_key(states, codec, (key, row), &mut collections),
+                Some(state) => read_with_state(states, codec, (key, state), row, &mut collections),
+            };
+            let job = row.map(read_row);
             jobs.push(read(key, job.transpose().map(Option::flatten))?);
         }
     }
@@ -271,9 +283,20 @@ fn read_by_key(
 ) -> SqliteResult<Option<(JobRecord, CollectionOfJob)>> {
     let connection = states.connection();
     let dirty = states.dirty_state(key).flatten();
-    let (key, state) = state_or(row, key, dirty, || path_of_collection(connection, key))?;
+    let state = state_or(row, key, dirty, || path_of_collection(connection, key))?;
+    read_with_state(states, codec, state, row, collections)
+}
+
+fn read_with_state(
+    states: &impl ReadState,
+    codec: &DefinitionCodec,
+    (key, state): (JobKey, StateRow),
+    row: &Row<'_>,
+    collections: &mut CollectionsOfJobs,
+) -> SqliteResult<Option<(JobRecord, CollectionOfJob)>> {
     // Jobs of a deleted collection are not visible.
-    let Some(collection) = collections.get(connection, state.collection)? else { return Ok(None) };
+    let collection = collections.get(states.connection(), state.collection)?;
+    let Some(collection) = collection else { return Ok(None) };
     let job = read_job(row, codec, collection.path.clone(), (key, state))?;
     Ok(Some((job, collection)))
 }

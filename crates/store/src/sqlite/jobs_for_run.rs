@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use kalends_domain::Switch;
 
+use crate::engine_store::JobAt;
 use crate::error::StoreError;
 use crate::record::{GateState, JobForRun, JobKey, JobRecord, Pause, both_enabled_since};
 use crate::sqlite::collection_cache::CacheVersion;
 use crate::sqlite::collection_of_job::CollectionOfJob;
 use crate::sqlite::collections::CollectionSwitch;
+use crate::sqlite::due_batch::DueBatch;
 use crate::sqlite::error::{SqliteError, SqliteResult};
 use crate::sqlite::state::{ReadState as _, StateRow};
 use crate::sqlite::write_back::{SharedState, Snapshot};
@@ -20,8 +22,10 @@ use crate::stored_form::DefinitionCodec;
 pub(crate) fn jobs_for_run(
     snapshot: &Snapshot,
     codec: &DefinitionCodec,
-    jobs: &[JobKey],
+    jobs: &[JobAt],
 ) -> SqliteResult<Vec<Option<Arc<JobForRun>>>> {
+    let states = known_states(snapshot, jobs)?;
+    let jobs = jobs.iter().map(|at| at.job).zip(states);
     let pause = snapshot.shared.pause();
     let job_for_run = |(job, collection): (JobRecord, CollectionOfJob)| {
         let CollectionOfJob { key: collection, enabled_since, location, .. } = collection;
@@ -41,6 +45,23 @@ pub(crate) fn jobs_for_run(
         true => Ok(found),
         false => Err(StoreError::Unreadable(unreadable).into()),
     }
+}
+
+/// The states of jobs that are in memory, or in the rows of `due` of other due jobs; `None` for others.
+fn known_states(snapshot: &Snapshot, jobs: &[JobAt]) -> SqliteResult<Vec<Option<StateRow>>> {
+    let mut states: Vec<_> = jobs.iter().map(|at| snapshot.dirty_state(at.job)).collect();
+    let position = |(at, state): (&JobAt, &Option<_>)| match state {
+        None => Some((at.due?, at.job)),
+        Some(_) => None,
+    };
+    let expected = jobs.iter().zip(&states).filter_map(position).collect();
+    let mut due = DueBatch::read(snapshot.connection(), expected)?;
+    for (at, state) in jobs.iter().zip(&mut states) {
+        if let (None, Some(time)) = (&state, at.due) {
+            *state = due.take((time, at.job)).map(Some);
+        }
+    }
+    Ok(states.into_iter().map(Option::flatten).collect())
 }
 
 /// Gate states from memory, if all jobs changed recently, as those with a new run did. This avoids a

@@ -16,7 +16,7 @@ use crate::api_store::{
     JobFilter, JobsPage, Page, Scope,
 };
 use crate::engine_store::{
-    Due, EngineStore, Heartbeat, ParkedRuns, Retention, RunWrite, RunWriteResult,
+    Due, EngineStore, Heartbeat, JobAt, ParkedRuns, Retention, RunWrite, RunWriteResult,
 };
 use crate::error::StoreError;
 use crate::events::{EventPosition, Events};
@@ -431,7 +431,7 @@ impl EngineStore for SqliteStore {
         self.read_for_engine(move |snapshot, _| due::due(snapshot, (from, until), now, limit))
     }
 
-    fn jobs_for_run(&self, jobs: Vec<JobKey>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
+    fn jobs_for_run_at(&self, jobs: Vec<JobAt>) -> Reply<'_, Vec<Option<Arc<JobForRun>>>> {
         self.read_for_engine(move |snapshot, codec| {
             jobs_for_run::jobs_for_run(snapshot, codec, &jobs)
         })

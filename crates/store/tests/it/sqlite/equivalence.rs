@@ -18,8 +18,8 @@ use kalends_store::record::{
 use kalends_store::sqlite::{SqliteSettings, SqliteStore};
 use kalends_store::{
     Advance, AttemptCounts, ClaimAfter, ClosedRunsQuery, CollectionContext, CollectionWrite,
-    DueJob, HistoryFilter, JobContext, JobFilter, JobFilterState, JobWrite, OpenRunsQuery, Page,
-    Rejection, Retention, RunFilter, RunWrite, Scope, Store, StoreError, WaitingRuns,
+    DueJob, HistoryFilter, JobAt, JobContext, JobFilter, JobFilterState, JobWrite, OpenRunsQuery,
+    Page, Rejection, Retention, RunFilter, RunWrite, Scope, Store, StoreError, WaitingRuns,
 };
 use proptest::prelude::*;
 
@@ -294,6 +294,20 @@ async fn writes(store: &dyn Store, wanted: &[(u8, u8, u8)]) -> Vec<RunWrite> {
     wanted.iter().map(write).collect()
 }
 
+/// The jobs that are due, read at their scheduled times, some at others and some twice.
+async fn jobs_at_due_times(store: &dyn Store) -> String {
+    let mut jobs = Vec::new();
+    for (number, DueJob { job, due, .. }) in due(store, Instant::MAX, 100).await.iter().enumerate()
+    {
+        let other = due.saturating_add(Duration::from_secs(1));
+        jobs.push(JobAt { job: *job, due: Some(if number % 5 == 4 { other } else { *due }) });
+        if number % 3 == 2 {
+            jobs.push(JobAt { job: *job, due: None });
+        }
+    }
+    format!("{:?}", store.jobs_for_run_at(jobs).await)
+}
+
 /// Everything that can be read, one line per call.
 async fn observe(store: &dyn Store) -> Vec<String> {
     let group = group_path("g").unwrap();
@@ -303,6 +317,7 @@ async fn observe(store: &dyn Store) -> Vec<String> {
         format!("{:?}", store.groups(subscription.clone(), Page::first(100)).await),
         format!("{:?}", due(store, at(40), 3).await),
         format!("{:?}", due(store, Instant::MAX, 100).await),
+        jobs_at_due_times(store).await,
         format!("{:?}", store.claimable(at(100), 2).await),
         format!("{:?}", store.claimable(Instant::MAX, 100).await),
         format!("{:?}", store.check().await),
