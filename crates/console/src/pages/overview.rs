@@ -222,8 +222,11 @@ mod tests {
     #[tokio::test]
     async fn entries_beyond_the_first_are_behind_a_link() {
         let api = || {
-            let overview = json!({"calculatedAt": "2026-11-16T11:59:58Z", "attention": 300});
-            FakeApi::of_owner().with("/api/overview", overview)
+            let overview = json!({"calculatedAt": "2026-11-16T11:59:58Z", "jobs": {"all": 900},
+                "attention": 300});
+            let entry = json!({"kind": "QuotaNear", "collection": "c", "message": "18 of 20"});
+            let list = json!({"calculatedAt": "2026-11-16T11:59:58Z", "value": [entry]});
+            FakeApi::of_owner().with("/api/overview", overview).with("/api/attention", list)
         };
         let first = api().page("/").await.body;
         assert!(first.contains("href=\"?attention=all#attention\">Show 192 more<"), "{first}");

@@ -95,7 +95,9 @@ fn a_job_without_a_due_time_is_given_its_next_occurrence() {
             store.job(job_path("j0")).await.unwrap().unwrap().0.state.due.is_some()
         };
         test.until(is_due).await;
-        assert_eq!(test.found(), ["never_due 1"]);
+        // The clock of the test may bring the next scan before the repair is committed.
+        let found = test.found();
+        assert!(matches!(&found[..], [one] if one.starts_with("never_due ")), "{found:?}");
         test.stop().await;
     });
 }
