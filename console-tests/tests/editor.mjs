@@ -305,6 +305,24 @@ test("a preview is renewed when its first run has passed, and a job that runs on
   await previewed(page, "Creating the job starts a run at once.");
 });
 
+test("a save before the preview has changed asks for what it saves", async ({ start, open }) => {
+  const server = await start();
+  const window = await open(server);
+  const { page } = window;
+  await window.go("new-job");
+  await page.getByRole("button", { name: "Once" }).click();
+  await page.getByLabel("Collection").fill("demo");
+  await page.getByLabel("Name", { exact: true }).fill("once");
+  await page.getByLabel("URL").first().fill(`${server.echo}/200`);
+  await previewed(page, "Creating the job does not start a run.");
+  await page.getByLabel("Start at").fill("2026-01-01T00:00");
+  await page.keyboard.press("Control+s");
+  const dialog = page.getByRole("dialog", { name: "Saving starts a run at once" });
+  await dialog.waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await server.api("GET", "/api/jobs")).value.length, 0);
+});
+
 test("a time zone that does not exist is an error also for a job that runs once", async ({ start, open }) => {
   const server = await start();
   const window = await open(server);

@@ -59,7 +59,7 @@ test("Shift selects all rows from the last selected one, by a click and by a key
   assert.deepEqual(await selected(), ["a", "b", "c", "d"]);
 });
 
-test("r runs the job of the current row, and e edits it", async ({ start, open }) => {
+test("r runs the job of the current row, e edits it, and n begins a new one on every page", async ({ start, open }) => {
   const server = await start();
   for (const name of ["alpha", "beta"]) await server.job(name);
   const window = await open(server);
@@ -68,13 +68,20 @@ test("r runs the job of the current row, and e edits it", async ({ start, open }
   await page.keyboard.press("j");
   await page.keyboard.press("j");
   await page.keyboard.press("r");
-  await page.getByRole("dialog", { name: "Run 1 job?" }).getByText("demo/beta.").waitFor();
+  const dialog = page.getByRole("dialog", { name: "Run 1 job?" });
+  await dialog.getByText("demo/beta.").waitFor();
+  assert.equal(await dialog.getByLabel("Note").inputValue(), "");
   await page.keyboard.press("Enter");
   const runs = async (name) => (await server.runs(name)).filter((run) => run.disposition === "Completed").length;
   await eventually("a run", async () => (await runs("beta")) === 1);
   assert.equal(await runs("alpha"), 0);
   await page.keyboard.press("e");
   await page.waitForURL(/\/jobs\/demo\/beta\/edit$/);
+  for (const path of ["", "system"]) {
+    await window.go(path);
+    await page.keyboard.press("n");
+    await page.waitForURL(/\/new-job$/);
+  }
 });
 
 test("arrow keys show the values of a chart", async ({ start, open }) => {

@@ -43,7 +43,7 @@ test("the next hour shows that runs do not start while everything is paused, and
   await server.api("PATCH", "/api/collections/webshop", { properties: { state: "Disabled" } });
   await eventually("only the enabled collection", async () => !/webshop/.test(await text()));
   await server.api("POST", "/api/pause", { reason: "Migration" });
-  assert.match(await text(), /paused: these runs do not start until you resume[^]*billing\d\d:\d\d: 1 run \(paused\)/);
+  assert.match(await text(), /paused: recurring jobs skip these runs unless you resume before; one-time jobs run afterwards[^]*billing\d\d:\d\d: 1 run \(paused\)/);
   assert.match(await page.locator(".figure", { hasText: "due in the next hour" }).innerText(), /paused/);
   await window.checkAccessibility();
   await server.api("POST", "/api/resume");

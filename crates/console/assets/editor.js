@@ -570,9 +570,9 @@ function isStale({ occurrences: [first] }) {
   return first !== undefined && Date.parse(first) <= Date.now();
 }
 
-/** Keeps a preview while the page is open. */
-function keepPreview(answer) {
-  state.preview = answer;
+/** Keeps the preview of a definition while the page is open. */
+function keepPreview(answer, definition) {
+  Object.assign(state, { preview: answer, previewed: definition });
   clearTimeout(renewal);
   if (!answer?.occurrences.length || isStale(answer)) return;
   renewal = setTimeout(preview, Math.min(Date.parse(answer.occurrences[0]) - Date.now() + 1000, TIMER_MAX));
@@ -583,9 +583,10 @@ async function preview() {
   running?.abort();
   running = new AbortController();
   const { signal } = running;
+  const { definition } = state;
   const status = one("[data-preview-state]");
   status.textContent = "Updating";
-  const shown = state.isSubmitted ? state.definition : definitions.forPreview(state.definition);
+  const shown = state.isSubmitted ? definition : definitions.forPreview(definition);
   const body = definitions.withSecrets(shown, state.secrets);
   try {
     const answer = await send("POST", `${previewResource()}/preview`, { body, signal });
@@ -596,7 +597,7 @@ async function preview() {
     showZoneError();
     if (isNew && answer.effect === "Replace" && NAME.test(one("[data-name]").value.trim())) showError(one('[data-path="@name"]'), "A job with this name exists in the collection");
     if (!isNew && answer.etag && answer.etag !== state.etag) showConflict();
-    keepPreview(answer);
+    keepPreview(answer, definition);
     showPreview(one("[data-preview]"), answer, view());
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -737,7 +738,11 @@ async function save() {
     }
   }
   if (hasUnknownZone()) return one("[data-zone-field]").focus();
-  if (state.preview && isStale(state.preview)) await preview();
+  // Whether saving starts a run is known for the definition that is saved.
+  if (state.previewed !== state.definition || (state.preview && isStale(state.preview))) {
+    clearTimeout(timer);
+    await preview();
+  }
   if (state.preview?.runsAtOnce) {
     const confirm = isNew ? "Create and run" : "Save and run";
     if (!(await ask({ title: "Saving starts a run at once", text: "The start time is empty or has passed.", confirm }))) return;
@@ -764,6 +769,7 @@ async function save() {
       showConflict();
       return one("[data-conflict] button").focus();
     }
+    if (error.status === 404 && isNew) showError(one('[data-path="@collection"]'), "This collection does not exist, and you may not create it");
     const { other } = showErrors(error, { onlyTouched: false });
     showProblems(other.length || !error.details ? [...new Set([...other])] : []);
     const first = one("[aria-invalid=true]:not([data-json])") ?? (other.length ? one("[data-problems]") : null);

@@ -44,9 +44,12 @@ function currentRow() {
   return document.querySelector("[data-row].current");
 }
 
+function permissions() {
+  return document.querySelector("[data-shortcuts]")?.dataset.shortcuts.split(" ") ?? [];
+}
+
 export function showShortcuts() {
-  const permissions = document.querySelector("[data-shortcuts]")?.dataset.shortcuts.split(" ") ?? [];
-  showTable("Keyboard shortcuts", SHORTCUTS.filter(([, , permission]) => !permission || permissions.includes(permission)));
+  showTable("Keyboard shortcuts", SHORTCUTS.filter(([, , permission]) => !permission || permissions().includes(permission)));
 }
 
 export function start() {
@@ -94,8 +97,14 @@ export function start() {
         if (link) location.assign(`${link.href}/edit`);
         return;
       }
+      case "n":
+        if (permissions().includes("write")) location.assign(`${root}new-job`);
+        return;
       case "r":
-        if (currentRow()?.closest("[data-may-run]")) act("Run", [currentRow().dataset.resource]);
+        if (!currentRow()?.closest("[data-may-run]")) return;
+        // The key is not typed into the dialog.
+        event.preventDefault();
+        act("Run", [currentRow().dataset.resource]);
     }
   });
   document.querySelector("[data-shortcuts]")?.addEventListener("click", showShortcuts);

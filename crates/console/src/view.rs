@@ -220,6 +220,11 @@ impl View {
         self.pause.is_true("paused") || self.pause.text("state") == "Paused"
     }
 
+    /// When the pause ends by itself.
+    pub(crate) fn pause_until(&self) -> Option<String> {
+        self.pause.time("until").map(|until| format::date_time(until, &self.zone))
+    }
+
     /// Whether an occurrence at a time in the future is skipped because of the pause.
     pub(crate) fn is_paused_at(&self, at: Instant) -> bool {
         self.is_paused() && self.pause.time("until").is_none_or(|until| at < until)

@@ -193,7 +193,7 @@ fn caption(most: u64, view: &View) -> String {
     match (view.is_paused(), view.pause.time("until")) {
         (false, _) if most <= 1 => "by collection and minute".to_owned(),
         (false, _) => format!("by collection; higher is more, up to {} a minute", count(most)),
-        (true, None) => "paused: these runs do not start until you resume".to_owned(),
+        (true, None) => "paused: recurring jobs skip these runs unless you resume before; one-time jobs run afterwards".to_owned(),
         (true, Some(until)) => {
             let until = format::date_time(until, &view.zone);
             format!("paused: runs before {until} do not start")

@@ -251,7 +251,10 @@ mod tests {
         assert!(running.contains("12:20: 3 runs</title>"), "{running}");
         let paused = overview(json!({"paused": true})).await;
         assert!(paused.contains("12:20: 3 runs (paused)</title>"), "{paused}");
-        assert!(paused.contains("these runs do not start until you resume"), "{paused}");
+        assert!(
+            paused.contains("recurring jobs skip these runs unless you resume before"),
+            "{paused}"
+        );
         let ends = overview(json!({"paused": true, "until": "2026-11-16T12:30:00Z"})).await;
         assert!(ends.contains("12:20: 3 runs (paused)</title>"), "{ends}");
         assert!(ends.contains("12:40: 3 runs</title>"), "{ends}");

@@ -160,7 +160,8 @@ impl Scheduler {
     fn log_failed_run(&mut self, finished: &Assignment) {
         let Assignment { run, job_for_run, result, .. } = finished;
         let AssignmentResult::Attempted { report, .. } = result else { return };
-        if self.logged_failures.insert(run.id) {
+        // An error action that succeeds ends a run that has been logged.
+        if report.outcome != Outcome::Succeeded && self.logged_failures.insert(run.id) {
             let (job, scheduled) = (&job_for_run.job.path, run.scheduled);
             let (action, attempts) = (run.progress.role, run.progress.retry + 1);
             let error = report.summary();

@@ -170,16 +170,22 @@ fn a_wrong_or_missing_key_is_reported_as_such_and_not_as_damage() {
 }
 
 #[test]
-fn a_run_whose_attempts_all_failed_is_logged_without_the_response() {
-    let (server, mut connection) = target::start();
+fn a_run_whose_attempts_all_failed_is_logged_once_without_the_response() {
+    let (mut server, mut connection) = target::start();
     let (address, calls) = target::target();
     let request = json!({"uri": format!("http://{address}/fail?key=c4nary"), "method": "GET"});
     let policy = json!({"retryType": "None"});
-    let action = json!({"type": "Http", "request": request, "retryPolicy": policy});
+    let succeeds = json!({"uri": format!("http://{address}/"), "method": "GET"});
+    let error_action = json!({"type": "Http", "request": succeeds});
+    let action = json!({"type": "Http", "request": request, "retryPolicy": policy, "errorAction": error_action});
     let job = json!({"properties": {"action": action}}).to_string();
     let path = format!("{}/jobs/j?api-version=2026-11-01", target::COLLECTION);
     assert_eq!(connection.request("PUT", &path, Some(&job)).status, 201);
     calls.recv_timeout(target::TIMEOUT).unwrap();
+    calls.recv_timeout(target::TIMEOUT).unwrap();
+    // The error action has ended when the job has.
+    let is_finished = |_| connection.request("GET", &path, None).body.contains("Faulted");
+    assert!((0..100_000).any(is_finished));
     let line = server.line_with("run failed");
     for expected in ["WARN", "jobCollections/jc/jobs/j", "scheduled=", "ServiceUnavailable"] {
         assert!(line.contains(expected), "{line}");
@@ -187,6 +193,11 @@ fn a_run_whose_attempts_all_failed_is_logged_without_the_response() {
     for secret in ["hello", "X-Target", "c4nary"] {
         assert!(!line.contains(secret), "{line}");
     }
+    let log = server.kill_and_read_log();
+    assert!(
+        !log.iter().any(|line| line.contains("run failed")),
+        "the error action succeeded: {log:?}"
+    );
 }
 
 #[test]

@@ -134,6 +134,12 @@ impl TestServer {
         }
     }
 
+    /// Kills the server and returns the lines of its log that were not read.
+    pub(crate) fn kill_and_read_log(&mut self) -> Vec<String> {
+        self.kill();
+        self.log.iter().collect()
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

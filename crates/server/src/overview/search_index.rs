@@ -55,7 +55,8 @@ pub(crate) struct SearchIndex {
 /// Some consecutive jobs of a collection.
 struct Segment {
     collection: CollectionKey,
-    /// Of each job the name and the text in lower case, each followed by [`END`].
+    /// Of each job the name and the text in lower case, each followed by [`END`]. Line breaks enclose the
+    /// text, as a word of a search that is a tag has them.
     text: Vec<u8>,
     /// Start of each job in `text`.
     starts: Vec<u32>,
@@ -77,9 +78,10 @@ impl Segment {
     fn push(&mut self, scanned: &ScannedText) {
         self.starts.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
         self.keys.push(scanned.job);
-        for part in [scanned.name.as_str().to_ascii_lowercase().as_bytes(), scanned.text.as_bytes()]
-        {
-            self.text.extend(part.iter().filter(|byte| **byte != END));
+        let name = scanned.name.as_str().to_ascii_lowercase();
+        for part in [&[name.as_str()][..], &["\n", &scanned.text, "\n"]] {
+            let bytes = part.iter().flat_map(|part| part.bytes());
+            self.text.extend(bytes.filter(|byte| *byte != END));
             self.text.push(END);
         }
     }

@@ -42,7 +42,7 @@ impl Tables {
                 let name = &row.record.path.job;
                 let holds = |text: &String| {
                     name.as_str().to_lowercase().contains(text)
-                        || search_text(&row.record.job.definition).contains(text)
+                        || format!("\n{}\n", search_text(&row.record.job.definition)).contains(text)
                 };
                 if words.iter().all(holds) {
                     page.jobs.extend(

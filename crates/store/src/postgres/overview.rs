@@ -295,7 +295,7 @@ fn has_word(place: usize) -> String {
     let (bit, word) = (1 << place, place + 6);
     format!(
         " AND (w.matched & {bit} <> 0 OR strpos(lower(j.job_key), ${word}::text) > 0
-              OR strpos(j.search, ${word}) > 0)"
+              OR strpos(E'\n' || j.search || E'\n', ${word}) > 0)"
     )
 }
 

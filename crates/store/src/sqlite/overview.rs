@@ -166,7 +166,9 @@ pub(crate) fn search_jobs(
 fn select_matches(words: usize) -> String {
     let word = |place: usize| {
         let place = place + 4;
-        format!(" AND (instr(lower(j.name), ?{place}) OR instr(j.search, ?{place}))")
+        format!(
+            " AND (instr(lower(j.name), ?{place}) OR instr(char(10) || j.search || char(10), ?{place}))"
+        )
     };
     let words: String = (0..words).map(word).collect();
     format!(
