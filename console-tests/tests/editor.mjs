@@ -315,11 +315,22 @@ test("a save before the preview has changed asks for what it saves", async ({ st
   await page.getByLabel("Name", { exact: true }).fill("once");
   await page.getByLabel("URL").first().fill(`${server.echo}/200`);
   await previewed(page, "Creating the job does not start a run.");
+  // Slow previews; a second save would abort the first one's.
+  await page.route(/\/preview/, (route) => setTimeout(() => route.continue(), 500));
   await page.getByLabel("Start at").fill("2026-01-01T00:00");
+  await page.keyboard.press("Control+s");
   await page.keyboard.press("Control+s");
   const dialog = page.getByRole("dialog", { name: "Saving starts a run at once" });
   await dialog.waitFor();
   await dialog.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await server.api("GET", "/api/jobs")).value.length, 0);
+  // A preview that fails says nothing about the run.
+  await page.unroute(/\/preview/);
+  await page.route(/\/preview/, (route) => route.fulfill({ status: 503, json: { error: { code: "StoreUnavailable", message: "Away" } } }));
+  window.expect(/503/);
+  await page.getByLabel("Start at").fill("2026-01-02T00:00");
+  await page.keyboard.press("Control+s");
+  await page.getByText("Nothing was saved").waitFor();
   assert.equal((await server.api("GET", "/api/jobs")).value.length, 0);
 });
 

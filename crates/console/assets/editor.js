@@ -520,6 +520,7 @@ let timer = null;
 /** Previews again when the first run of the preview has passed. */
 let renewal = null;
 let running = null;
+let isSaving = false;
 
 function schedulePreview() {
   clearTimeout(timer);
@@ -570,12 +571,25 @@ function isStale({ occurrences: [first] }) {
   return first !== undefined && Date.parse(first) <= Date.now();
 }
 
-/** Keeps the preview of a definition while the page is open. */
-function keepPreview(answer, definition) {
-  Object.assign(state, { preview: answer, previewed: definition });
+/** Keeps the preview of a definition while the page is open; null if it is invalid. */
+function keepPreview(answer, previewed) {
+  Object.assign(state, { preview: answer, previewed });
   clearTimeout(renewal);
   if (!answer?.occurrences.length || isStale(answer)) return;
   renewal = setTimeout(preview, Math.min(Date.parse(answer.occurrences[0]) - Date.now() + 1000, TIMER_MAX));
+}
+
+/** Whether the preview, or the errors in its place, are those of the present definition. */
+function isPreviewed() {
+  const { preview, previewed } = state;
+  // The first run of a job that runs at once has always passed.
+  const isCurrent = !preview || preview.runsAtOnce || !isStale(preview);
+  return isCurrent && previewed?.definition === state.definition && previewed.resource === previewResource();
+}
+
+/** Whether saving would fail for the same reason. */
+function isRefused({ status }) {
+  return status >= 400 && status < 500 && status !== 429;
 }
 
 async function preview() {
@@ -584,12 +598,13 @@ async function preview() {
   running = new AbortController();
   const { signal } = running;
   const { definition } = state;
+  const resource = previewResource();
   const status = one("[data-preview-state]");
   status.textContent = "Updating";
   const shown = state.isSubmitted ? definition : definitions.forPreview(definition);
   const body = definitions.withSecrets(shown, state.secrets);
   try {
-    const answer = await send("POST", `${previewResource()}/preview`, { body, signal });
+    const answer = await send("POST", `${resource}/preview`, { body, signal });
     status.textContent = "";
     showErrors(null, {});
     showProblems([]);
@@ -597,7 +612,7 @@ async function preview() {
     showZoneError();
     if (isNew && answer.effect === "Replace" && NAME.test(one("[data-name]").value.trim())) showError(one('[data-path="@name"]'), "A job with this name exists in the collection");
     if (!isNew && answer.etag && answer.etag !== state.etag) showConflict();
-    keepPreview(answer, definition);
+    keepPreview(answer, { definition, resource });
     showPreview(one("[data-preview]"), answer, view());
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -608,7 +623,7 @@ async function preview() {
     showZoneError();
     // Errors of an earlier attempt to save that are corrected by now.
     if (!one("[data-problems]").hidden && !one("[data-sign-in-link]")) showProblems(other);
-    keepPreview(null);
+    keepPreview(null, isRefused(error) ? { definition, resource } : undefined);
     showPreview(one("[data-preview]"), await previewOfSchedule(error, signal), { ...view(), messages, isIncomplete: hidden > 0 });
     // The limit of requests is for a minute.
     if (error.status === 429 || error.status === 0) timer = setTimeout(preview, 5000);
@@ -726,6 +741,16 @@ function hideTestRun() {
 }
 
 async function save() {
+  if (isSaving) return;
+  isSaving = true;
+  try {
+    await savePresent();
+  } finally {
+    isSaving = false;
+  }
+}
+
+async function savePresent() {
   if (!state.isJsonValid) return json.focus();
   if (isNew) {
     state.isSubmitted = true;
@@ -738,11 +763,17 @@ async function save() {
     }
   }
   if (hasUnknownZone()) return one("[data-zone-field]").focus();
-  // Whether saving starts a run is known for the definition that is saved.
-  if (state.previewed !== state.definition || (state.preview && isStale(state.preview))) {
+  // Another preview may begin meanwhile, of what is typed.
+  for (let attempt = 0; !isPreviewed() && attempt < 3; attempt += 1) {
     clearTimeout(timer);
+    clearTimeout(renewal);
     await preview();
   }
+  if (!isPreviewed()) {
+    const link = one("[data-sign-in-link]");
+    return link ? link.focus() : showProblems(["Nothing was saved: the server could not say whether saving starts a run. Try again."]);
+  }
+  const { definition } = state;
   if (state.preview?.runsAtOnce) {
     const confirm = isNew ? "Create and run" : "Save and run";
     if (!(await ask({ title: "Saving starts a run at once", text: "The start time is empty or has passed.", confirm }))) return;
@@ -753,7 +784,7 @@ async function save() {
   running?.abort();
   try {
     const headers = state.etag ? { "If-Match": state.etag } : { "If-None-Match": "*" };
-    await send("PUT", currentResource(), { body: definitions.withSecrets(state.definition, state.secrets), headers, parameters: { note: one("[data-note]").value.trim() } });
+    await send("PUT", currentResource(), { body: definitions.withSecrets(definition, state.secrets), headers, parameters: { note: one("[data-note]").value.trim() } });
     state.isSaved = true;
     if (runsNow()) await send("POST", `${currentResource()}/run`);
     const page = form.dataset.page || form.dataset.jobs + one("[data-collection]").value.trim().split("/").map(encodeURIComponent).join("/").replace(/^%40/, "@") + `/${encodeURIComponent(one("[data-name]").value.trim())}`;
@@ -769,8 +800,8 @@ async function save() {
       showConflict();
       return one("[data-conflict] button").focus();
     }
-    if (error.status === 404 && isNew) showError(one('[data-path="@collection"]'), "This collection does not exist, and you may not create it");
     const { other } = showErrors(error, { onlyTouched: false });
+    if (error.status === 404 && isNew) showError(one('[data-path="@collection"]'), "This collection does not exist, and you may not create it");
     showProblems(other.length || !error.details ? [...new Set([...other])] : []);
     const first = one("[aria-invalid=true]:not([data-json])") ?? (other.length ? one("[data-problems]") : null);
     first?.focus();

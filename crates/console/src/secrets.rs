@@ -1,7 +1,7 @@
 //! Secrets in definitions. The API returns headers and URLs as they were sent; pages never show the
 //! secret ones.
 
-use kalends_domain::{SecretHeaders, is_secret_parameter};
+use kalends_domain::{SecretHeaders, mask_secret_parameters};
 use serde_json::Value;
 
 /// Stands for a stored secret in definitions.
@@ -22,23 +22,10 @@ fn mask(value: &mut Value, secret: &SecretHeaders) {
                     *value = STORED.into();
                 }
             }
-            ("uri", Value::String(uri)) => *uri = without_secret_parameters(uri),
+            ("uri", Value::String(uri)) => *uri = mask_secret_parameters(uri, STORED),
             (_, value) => mask(value, secret),
         }
     }
-}
-
-fn without_secret_parameters(uri: &str) -> String {
-    let Some((path, rest)) = uri.split_once('?') else { return uri.to_owned() };
-    let (query, fragment) = match rest.split_once('#') {
-        Some((query, fragment)) => (query, format!("#{fragment}")),
-        None => (rest, String::new()),
-    };
-    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if is_secret_parameter(name) => format!("{name}={STORED}"),
-        _ => pair.to_owned(),
-    });
-    format!("{path}?{}{fragment}", pairs.collect::<Vec<_>>().join("&"))
 }
 
 #[cfg(test)]

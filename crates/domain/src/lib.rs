@@ -82,7 +82,9 @@ pub use schedule_state::{
     EditKind, OpenScheduledRuns, ScheduleEdit, ScheduleState, changes_schedule, closed_by_edit,
     rule_of, schedule_state_after_edit, schedule_state_of_new, stored_rule, stored_rule_of,
 };
-pub use secret::{SECRET_PARAMETERS, Secret, SecretHeaders, is_secret_parameter};
+pub use secret::{
+    SECRET_PARAMETERS, Secret, SecretHeaders, is_secret_parameter, mask_secret_parameters,
+};
 pub use timeline::{
     COLLECTION_ATTEMPTS_MAX, HOST_ATTEMPTS_MAX, JobSnapshot, OccurrenceState, RunInFlight,
     SlotLimit, Timeline, TimelineRow,

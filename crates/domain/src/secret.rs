@@ -13,6 +13,20 @@ pub fn is_secret_parameter(name: &str) -> bool {
     SECRET_PARAMETERS.iter().any(|secret| secret.eq_ignore_ascii_case(name))
 }
 
+/// A URI with `mask` in place of the values of secret query parameters.
+pub fn mask_secret_parameters(uri: &str, mask: &str) -> String {
+    let Some((path, rest)) = uri.split_once('?') else { return uri.to_owned() };
+    let (query, fragment) = match rest.split_once('#') {
+        Some((query, fragment)) => (query, format!("#{fragment}")),
+        None => (rest, String::new()),
+    };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if is_secret_parameter(name) => format!("{name}={mask}"),
+        _ => pair.to_owned(),
+    });
+    format!("{path}?{}{fragment}", pairs.collect::<Vec<_>>().join("&"))
+}
+
 /// The names of headers with secret values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretHeaders {

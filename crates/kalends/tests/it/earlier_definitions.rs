@@ -35,7 +35,8 @@ fn the_definition_that_a_run_used_is_found_after_edits() {
         command.args(["--secrets-headers", "X-Token"]);
     });
     let mut connection = server.connect();
-    let uri = |number: u32| format!("http://{address}/{number}");
+    let uri = |number: u32| format!("http://{address}/{number}?sig=canary");
+    let masked = |number: u32| uri(number).replace("canary", "${stored}");
     for number in 1..=2 {
         put(&mut connection, &uri(number));
     }
@@ -52,11 +53,14 @@ fn the_definition_that_a_run_used_is_found_after_edits() {
     assert_eq!(earlier["generation"], 2);
     let mut properties = present["properties"].clone();
     properties.as_object_mut().unwrap().remove("status");
+    let request = &mut properties["action"]["request"];
+    request["uri"] = masked(2).into();
+    request["headers"]["X-Token"] = "${stored}".into();
     assert_eq!(earlier["properties"], properties, "the form of a GET of the job");
     assert!(earlier["replacedTime"].is_string(), "{earlier}");
-    assert!(!earlier.to_string().contains("\"canary\""), "no password: {earlier}");
+    assert!(!earlier.to_string().contains("canary"), "no secret: {earlier}");
     let third = get(&mut connection, &format!("{JOB}/definitions/3"));
-    assert_eq!(third["properties"]["action"]["request"]["uri"], uri(3));
+    assert_eq!(third["properties"]["action"]["request"]["uri"], masked(3));
     let fourth = get(&mut connection, &format!("{JOB}/definitions/4"));
     assert_eq!(fourth["properties"]["action"]["request"]["uri"], uri(4));
     assert_eq!(fourth.get("replacedTime"), None, "it is the present one");
@@ -74,5 +78,5 @@ fn the_definition_that_a_run_used_is_found_after_edits() {
     let time = first["scheduledTime"].as_str().unwrap();
     let page = connection.request("GET", &format!("/jobs/web/j/runs/{time}"), None);
     assert!(page.body.contains("this is the request of generation 2"), "{}", page.body);
-    assert!(page.body.contains("GET /2 HTTP/1.1") && !page.body.contains("canary"), "{page:?}");
+    assert!(page.body.contains("GET /2?sig=[masked] HTTP/1.1") && !page.body.contains("canary"), "{page:?}");
 }

@@ -1,11 +1,16 @@
 //! `GET …/jobs/{job}/definitions/{generation}`: the definition that a run used, also after edits.
 
 use http::StatusCode;
-use kalends_domain::JobPath;
+use kalends_domain::{
+    Headers, JobDefinition, JobPath, SecretHeaders, Target, Uri, mask_secret_parameters,
+};
 use kalends_wire::{ErrorCode, ErrorDetails, write_job_generation};
 
 use super::{HandlerResult, RequestContext, jobs};
 use crate::response::ApiResponse;
+
+/// Stands for a secret value, as in definitions that clients send.
+const MASK: &str = "${stored}";
 
 pub(super) async fn get(request: RequestContext, path: JobPath, generation: u64) -> HandlerResult {
     let version = request.new_version()?;
@@ -23,7 +28,26 @@ pub(super) async fn get(request: RequestContext, path: JobPath, generation: u64)
         );
         ErrorDetails::one(ErrorCode::NotFound, "", message)
     })?;
-    let body =
-        write_job_generation(generation, &earlier.definition, Some(earlier.replaced), version);
+    let definition = without_secrets(earlier.definition, &request.app.settings.secret_headers);
+    let body = write_job_generation(generation, &definition, Some(earlier.replaced), version);
     Ok(ApiResponse::json(StatusCode::OK, &body))
+}
+
+/// Masks secrets in headers and in the query of a URI, which a GET of the present job returns: a user may
+/// have replaced them because others had seen them.
+fn without_secrets(mut job: JobDefinition, secret: &SecretHeaders) -> JobDefinition {
+    let main = &mut job.action;
+    let error = main.error_action.as_mut().map(|error| &mut error.action.target);
+    for target in [Some(&mut main.action.target), error].into_iter().flatten() {
+        let Target::Http(request) = target else { continue };
+        request.uri = Uri::restore(mask_secret_parameters(request.uri.as_str(), MASK));
+        let masked = |(name, value): (&str, &str)| {
+            let value = if secret.contains(name) { MASK } else { value };
+            (name.to_owned(), value.to_owned())
+        };
+        let headers = request.headers.take();
+        request.headers =
+            headers.map(|headers| Headers::restore(headers.iter().map(masked).collect()));
+    }
+    job
 }

@@ -30,7 +30,7 @@ fn until_quote(text: &str) -> (&str, &str) {
 fn unquoted(text: &str) -> (String, &str) {
     let (word, after) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     // The texts of jobs have no query of a URL.
-    if word.contains("://") {
+    if word.split('=').next().is_some_and(|start| start.contains("://")) {
         let path = word.split(['?', '#']).next().unwrap_or(word);
         return (path.to_lowercase(), after);
     }
@@ -70,6 +70,7 @@ mod tests {
             ("owner= =alice", &["owner=", "=alice"]),
             ("\"team=bill\"", &["team=bill"]),
             ("https://a.example/x?a=B#c y", &["https://a.example/x", "y"]),
+            ("docs=https://a.example/x?a=B", &["\ndocs=https://a.example/x?a=b\n"]),
         ] {
             assert_eq!(search_words(text), expected, "{text:?}");
         }

@@ -90,7 +90,7 @@ async fn a_run_before_an_edit_shows_the_request_of_its_definition() {
     assert!(body.contains("Copy as curl") && !body.contains("canary"), "{body}");
     let same = json!({"generation": 3, "properties": {"state": "Disabled", "action": action()}});
     let body = page(api().with(&format!("{JOB}/definitions/3"), same)).await;
-    assert!(body.contains("changed since, to generation 5, but not its action"), "{body}");
+    assert!(body.contains("changed since, to generation 5, but not its action (secrets"), "{body}");
     assert!(body.contains("Host: a.example") && body.contains("Copy as curl"), "{body}");
 }
 
