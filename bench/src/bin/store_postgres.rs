@@ -144,10 +144,11 @@ async fn measure(url: &str, jobs: i64) -> anyhow::Result<()> {
         println!("{:>10.1} µs {name}", spent.as_secs_f64() * 1e6 / begun_in_all as f64);
     }
     let after = (seconds_of_tree(server)?, seconds_of_tree(std::process::id())?);
-    for (name, spent) in
-        [("the database", after.0 - before.0), ("the store", after.1 - before.1)]
-    {
-        println!("{:>10.1} µs of the processor for a run, {name}", spent * 1e6 / begun_in_all as f64);
+    for (name, spent) in [("the database", after.0 - before.0), ("the store", after.1 - before.1)] {
+        println!(
+            "{:>10.1} µs of the processor for a run, {name}",
+            spent * 1e6 / begun_in_all as f64
+        );
     }
     let wrong = store.check().await?;
     if !wrong.is_empty() {

@@ -1,10 +1,12 @@
-//! Processor time of processes, read from `/proc`.
+//! Processor time of processes.
 
 use std::collections::HashMap;
 
 use anyhow::Context as _;
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 
-/// The kernel counts in hundredths of a second.
+/// `/proc` counts in hundredths of a second.
 const TICKS: f64 = 100.0;
 
 /// Processor time in seconds of a process and its descendants, including those that have exited.
@@ -33,13 +35,17 @@ pub fn seconds_of_tree(root: u32) -> anyhow::Result<f64> {
     Ok(total)
 }
 
-/// Parent of a process, and its processor time with that of the children that it waited for.
+/// Parent of a process, and its processor time with that of the children that it waited for. That of the
+/// process is exact; `/proc` counts it in ticks, which are long beside a burst.
 fn stat(process: u32) -> Option<(u32, f64)> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let fields: Vec<_> = text.rsplit(')').next()?.split_whitespace().collect();
     let number = |place: usize| fields.get(place)?.parse::<f64>().ok();
-    let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
-    Some((fields.get(1)?.parse().ok()?, ticks / TICKS))
+    let of_children = (number(13)? + number(14)?) / TICKS;
+    let id = Pid::from_raw(process.try_into().ok()?);
+    let time = clock_getcpuclockid(id).ok()?.now().ok()?;
+    let seconds = time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9;
+    Some((fields.get(1)?.parse().ok()?, seconds + of_children))
 }
 
 /// Parent of a process.

@@ -37,11 +37,15 @@ pub fn collection_path(number: usize) -> Result<CollectionPath, NameError> {
     Ok(CollectionPath { group, collection: CollectionName::new(&format!("collection-{number}"))? })
 }
 
-/// The job with a number, from 0. Names are in random order.
+/// The job with a number, from 0.
 pub fn job_path(job: usize) -> Result<JobPath, NameError> {
-    let name = format!("job-{:08x}", (job as u32).wrapping_mul(0x9e37_79b1));
     let collection = collection_path(job / JOBS_PER_COLLECTION)?;
-    Ok(JobPath { collection, job: JobName::new(&name)? })
+    Ok(JobPath { collection, job: job_name(job)? })
+}
+
+/// The name of the job with a number, in random order.
+pub fn job_name(job: usize) -> Result<JobName, NameError> {
+    JobName::new(&format!("job-{:08x}", (job as u32).wrapping_mul(0x9e37_79b1)))
 }
 
 /// An enabled collection of the largest plan.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kalends_bench::peers::database::connect;
 use kalends_bench::peers::now;
-use kalends_bench::store::workload::{collection, collection_path, job_path, job_put};
-use kalends_bench::store::{JOBS_PER_COLLECTION, LOADING, bytes_in, in_flight, wait};
+use kalends_bench::store::workload::{collection, collection_path, job_name, job_put};
+use kalends_bench::store::{LOADING, bytes_in, in_flight, wait};
+use kalends_domain::JobPath;
 use kalends_environment::{SystemClock, SystemEntropy};
 use kalends_recurrence::Instant;
 use kalends_store::encryption::Cipher;
@@ -21,6 +22,9 @@ use kalends_store::{
     StoreError,
 };
 
+/// Number of collections at every size: the runs of each use connections of their own. A prime number, so that a burst
+/// of jobs at equal distances has jobs of all.
+const COLLECTIONS: usize = 7;
 /// Time until the first of the loaded jobs is due.
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 /// Number of jobs that one statement adds to PostgreSQL.
@@ -69,8 +73,7 @@ impl SqliteLoader {
         for number in collections.clone() {
             wait(put_collection(&store, number)?)?;
         }
-        let first_jobs = collections.map(|number| number * JOBS_PER_COLLECTION);
-        in_flight(LOADING, first_jobs.map(|job| put_job(&store, job)), drop)?;
+        in_flight(LOADING, collections.map(|job| put_job(&store, job)), drop)?;
         wait(store.flush())?;
         drop(store);
         let connection = rusqlite::Connection::open(&self.path)?;
@@ -83,7 +86,7 @@ impl SqliteLoader {
 /// Copies the first job of each collection to the other numbers from `from` to `to`, with names as
 /// [`job_path`] forms them. Copies are due at the time of the first job.
 fn copies_in_sqlite(from: usize, to: usize) -> String {
-    let last = to - 1;
+    let (first, last) = (from.max(COLLECTIONS), to - 1);
     let copy = |table: &str, columns: &str, values: &str| {
         format!(
             "INSERT INTO {table} ({columns})
@@ -113,11 +116,10 @@ fn copies_in_sqlite(from: usize, to: usize) -> String {
              SELECT j.job, CAST(substr(c.name, length('collection-') + 1) AS INTEGER) AS number
              FROM collections c JOIN jobs j ON j.job = (SELECT min(job) FROM jobs WHERE collection = c.id);
          CREATE TEMP TABLE new AS
-             WITH RECURSIVE numbers (n) AS (SELECT {from} UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})
-             SELECT (SELECT max(job) FROM jobs) + 1 + n - {from} AS job, t.job AS template,
+             WITH RECURSIVE numbers (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})
+             SELECT (SELECT max(job) FROM jobs) + 1 + n - {first} AS job, t.job AS template,
                  printf('job-%08x', (n * 2654435761) & 4294967295) AS name
-             FROM numbers JOIN templates t ON t.number = n / {JOBS_PER_COLLECTION}
-             WHERE n % {JOBS_PER_COLLECTION} <> 0;
+             FROM numbers CROSS JOIN templates t ON t.number = n % {COLLECTIONS};
          CREATE INDEX temp.new_template ON new (template);
          BEGIN; {jobs} {state} {due}
          UPDATE collections SET jobs = (SELECT count(*) FROM jobs j WHERE j.collection = collections.id);
@@ -145,8 +147,8 @@ impl Loader for PostgresLoader {
             client.batch_execute(&multiplication(next, end)).await?;
             next = end;
         }
-        let count = format!("UPDATE collections SET jobs = LEAST({JOBS_PER_COLLECTION}, {to})");
-        client.batch_execute(&count).await?;
+        let count = "UPDATE collections c SET jobs = (SELECT count(*) FROM jobs j WHERE j.collection_id = c.id)";
+        client.batch_execute(count).await?;
         client.batch_execute("VACUUM ANALYZE").await?;
         client.batch_execute("CHECKPOINT").await?;
         let size = "SELECT pg_database_size(current_database())";
@@ -171,7 +173,7 @@ fn multiplication(from: usize, to: usize) -> String {
                   SELECT c.id, upper(n.name), n.name, t.uid, t.created, t.version, t.definition, t.search,
                       t.tags, t.shortest_gap, t.authenticated, t.shortest_retry
                   FROM numbers n CROSS JOIN template t
-                  JOIN collections c ON c.name = 'collection-' || (n.n / {JOBS_PER_COLLECTION})
+                  JOIN collections c ON c.name = 'collection-' || (n.n % {COLLECTIONS})
                   RETURNING key, collection_id)
          INSERT INTO states (job, collection_id, generation, enabled, lifecycle, due, used, executions,
              failures, faulted, entries)
@@ -180,9 +182,14 @@ fn multiplication(from: usize, to: usize) -> String {
     )
 }
 
+/// The job with a number, from 0.
+pub(crate) fn job_path(job: usize) -> anyhow::Result<JobPath> {
+    Ok(JobPath { collection: collection_path(job % COLLECTIONS)?, job: job_name(job)? })
+}
+
 /// Numbers of the collections that do not exist yet.
 fn new_collections(from: usize, to: usize) -> std::ops::Range<usize> {
-    from.div_ceil(JOBS_PER_COLLECTION)..to.div_ceil(JOBS_PER_COLLECTION)
+    from.min(COLLECTIONS)..to.min(COLLECTIONS)
 }
 
 fn put_collection(store: &impl ApiStore, number: usize) -> anyhow::Result<Reply<'_, impl Sized>> {
@@ -198,7 +205,7 @@ fn put_job(store: &impl ApiStore, job: usize) -> Reply<'_, impl Sized> {
     };
     match job_path(job) {
         Ok(path) => store.edit_job(path, Box::new(decide)),
-        Err(error) => Box::pin(std::future::ready(Err(StoreError::Failed(error.to_string())))),
+        Err(error) => Box::pin(std::future::ready(Err(StoreError::Failed(format!("{error:#}"))))),
     }
 }
 

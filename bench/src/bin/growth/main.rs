@@ -27,14 +27,13 @@ use kalends_bench::peers::database::Postgres;
 use kalends_bench::peers::processor::seconds_of_tree;
 use kalends_bench::peers::workload::Load;
 use kalends_bench::peers::{kalends, machine, median, now, sleep_until};
-use kalends_bench::store::workload::job_path;
 
-use crate::load::{Loader, PostgresLoader, SqliteLoader};
+use crate::load::{Loader, PostgresLoader, SqliteLoader, job_path};
 use crate::report::Size;
 
 /// Most runs of a burst, and number of jobs of the smallest store.
 const BURST: usize = 1_000;
-/// Number of bursts at each size, each of other jobs; processor time is counted in hundredths of a second.
+/// Number of bursts at each size, each of other jobs.
 const BURSTS: usize = 8;
 /// Number of bursts of a quick run.
 const QUICK_BURSTS: usize = 3;
