@@ -78,5 +78,8 @@ fn the_definition_that_a_run_used_is_found_after_edits() {
     let time = first["scheduledTime"].as_str().unwrap();
     let page = connection.request("GET", &format!("/jobs/web/j/runs/{time}"), None);
     assert!(page.body.contains("this is the request of generation 2"), "{}", page.body);
-    assert!(page.body.contains("GET /2?sig=[masked] HTTP/1.1") && !page.body.contains("canary"), "{page:?}");
+    assert!(
+        page.body.contains("GET /2?sig=[masked] HTTP/1.1") && !page.body.contains("canary"),
+        "{page:?}"
+    );
 }
