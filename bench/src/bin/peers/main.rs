@@ -54,7 +54,7 @@ fn options(words: &[&str]) -> anyhow::Result<Options> {
     let is_quick = words.contains(&"--quick");
     let mut options = Options {
         is_quick,
-        rounds: 3,
+        rounds: if is_quick { 1 } else { 3 },
         burst: if is_quick { 3_000 } else { 50_000 },
         seconds: if is_quick { 3 } else { 10 },
         only: vec![],
