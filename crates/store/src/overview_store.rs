@@ -147,7 +147,8 @@ pub struct JobSearch {
     /// Only jobs after this one in the first collection.
     pub after: Option<JobName>,
     /// Texts, at most [`SEARCH_WORDS_MAX`], that must all occur, each in name, target, description or
-    /// tags, compared without regard to case. None match every job.
+    /// tags, compared without regard to case. A line break before and after a tag makes it match a whole
+    /// tag. None match every job.
     pub words: Vec<String>,
     /// Number of jobs to examine.
     pub scan_max: usize,

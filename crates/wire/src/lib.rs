@@ -80,7 +80,7 @@ pub use run::{
     JobOfRun, NewestRunsOfJob, OUTCOMES_MAX, OpenRunDescription, RunCountsOfTime, write_closed_run,
     write_open_run, write_run_counts, write_statistics,
 };
-pub use stored_secrets::{has_stored_placeholder, keep_stored_secrets};
+pub use stored_secrets::{STORED, has_stored_placeholder, keep_stored_secrets};
 pub use timeline::{ExplainContext, write_closed_occurrence, write_explanation, write_occurrence};
 pub use unknown_members::nearest_name;
 pub use version::Version;

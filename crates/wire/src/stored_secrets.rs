@@ -18,7 +18,7 @@ use crate::json::Json;
 use crate::version::Version;
 
 /// The value of a secret that stands for the stored one, in the newest version.
-const STORED: &str = "${stored}";
+pub const STORED: &str = "${stored}";
 
 /// Whether a body may hold the placeholder for a stored secret.
 pub fn has_stored_placeholder(body: &Json<'_>) -> bool {

@@ -55,8 +55,8 @@ pub(crate) struct SearchIndex {
 /// Some consecutive jobs of a collection.
 struct Segment {
     collection: CollectionKey,
-    /// Of each job the name and the text in lower case, each followed by [`END`]. Line breaks enclose the
-    /// text, as a word of a search that is a tag has them.
+    /// Of each job the name and the text in lower case, each followed by [`END`]. A line break precedes
+    /// and follows the text, so that a search finds whole tags.
     text: Vec<u8>,
     /// Start of each job in `text`.
     starts: Vec<u32>,

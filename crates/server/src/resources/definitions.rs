@@ -4,13 +4,10 @@ use http::StatusCode;
 use kalends_domain::{
     Headers, JobDefinition, JobPath, SecretHeaders, Target, Uri, mask_secret_parameters,
 };
-use kalends_wire::{ErrorCode, ErrorDetails, write_job_generation};
+use kalends_wire::{ErrorCode, ErrorDetails, STORED, write_job_generation};
 
 use super::{HandlerResult, RequestContext, jobs};
 use crate::response::ApiResponse;
-
-/// Stands for a secret value, as in definitions that clients send.
-const MASK: &str = "${stored}";
 
 pub(super) async fn get(request: RequestContext, path: JobPath, generation: u64) -> HandlerResult {
     let version = request.new_version()?;
@@ -40,9 +37,9 @@ fn without_secrets(mut job: JobDefinition, secret: &SecretHeaders) -> JobDefinit
     let error = main.error_action.as_mut().map(|error| &mut error.action.target);
     for target in [Some(&mut main.action.target), error].into_iter().flatten() {
         let Target::Http(request) = target else { continue };
-        request.uri = Uri::restore(mask_secret_parameters(request.uri.as_str(), MASK));
+        request.uri = Uri::restore(mask_secret_parameters(request.uri.as_str(), STORED));
         let masked = |(name, value): (&str, &str)| {
-            let value = if secret.contains(name) { MASK } else { value };
+            let value = if secret.contains(name) { STORED } else { value };
             (name.to_owned(), value.to_owned())
         };
         let headers = request.headers.take();

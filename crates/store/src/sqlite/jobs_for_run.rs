@@ -47,7 +47,8 @@ pub(crate) fn jobs_for_run(
     }
 }
 
-/// The states of jobs that are in memory, or in the rows of `due` of other due jobs; `None` for others.
+/// The states of jobs that are dirty rows, or in a row of `due` near those of the others; `None` for the
+/// rest.
 fn known_states(snapshot: &Snapshot, jobs: &[JobAt]) -> SqliteResult<Vec<Option<StateRow>>> {
     let mut states: Vec<_> = jobs.iter().map(|at| snapshot.dirty_state(at.job)).collect();
     let position = |(at, state): (&JobAt, &Option<_>)| match state {
